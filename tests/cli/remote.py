@@ -637,7 +637,7 @@ def greedy():
     threading.Thread(target=server.serve_forever, daemon=True).start()
     url = b"http://127.0.0.1:%d/x.pt" % server.server_port
     wrong = {}
-    for title, kind, payload in (("ranges", 6, struct.pack("<IQI", 0, 0, 64 << 20) * 4096), ("small ranges", 6, struct.pack("<IQI", 0, 0, 1) * 4096),
+    for title, kind, payload in (("ranges", 6, struct.pack("<IQI", 0, 0, 4 << 20) * 4096), ("small ranges", 6, struct.pack("<IQI", 0, 0, 1) * 4096),
                                  ("lists", 4, struct.pack("<IH", 0, 0)), ("counts", 8, b"")):
         ours, helper = start_helper({"PATH": "/usr/bin:/bin", "FSDP_INSPECT_CONNECTIONS": "256"})
         ask(ours, 1, 1, struct.pack("<H", 1))

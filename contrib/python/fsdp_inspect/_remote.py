@@ -1,19 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
 """Reads URLs for fsdp-inspect, which has no network, by the protocol of fsdp-inspect-remote(7).
 
-Built into the program, which runs it with `python3 -I -c`. Reads lists and ranges below the URLs
-that the user named and nothing else, and never parses them. Errors are sent as numbers: their
-texts may contain secrets.
+Built into the program, which runs it with `python3 -I -c`. Reads lists and ranges below the URLs that the user named
+and nothing else, and never parses them. Errors are sent as numbers: their texts may contain secrets.
 """
 
 import base64
-import concurrent.futures
+import collections
 import contextlib
 import datetime
 import difflib
 import functools
 import http.client
 import ipaddress
+import itertools
 import json
 import os
 import queue
@@ -28,6 +28,7 @@ import subprocess
 import sys
 import threading
 import time
+import types
 import urllib.request  # for the settings of proxies alone: its openers pass credentials on
 from urllib.parse import quote, unquote, urljoin, urlsplit
 
@@ -35,15 +36,14 @@ HELLO, ROOT, SEAL, LIST, READ, STATS = 1, 2, 3, 4, 6, 8
 OK, ROOT_IS, ENTRIES, DATA, END, FAIL, COUNTS = range(128, 135)
 NO_BUCKET, NOTHING, NO_CREDENTIALS, DENIED, EXPIRED, SLOW, CHANGED = range(1, 8)
 UNREACHABLE, NO_RANGES, NO_PACKAGE, REDIRECT, OTHER = range(8, 13)
-FRAME_MOST, DATA_MOST, PART_LEAST, PART_MOST = (1 << 20) + 64, 1 << 20, 64 << 10, 4 << 20
-READ_MOST, FLIGHT_MOST, QUEUE_MOST, UNIT, PAGE_MOST = 64 << 20, 64 << 20, 32 << 20, 256, 8 << 20
-MEMORY_MOST, FILES_MOST, TRIES, REQUESTS_MOST = 4 << 30, 1 << 23, 6, 6
-SECONDS, REDIRECT_SECONDS = 120, 600
+FRAME_MOST, DATA_MOST, BLOCK, RANGE_MOST, RANGES_MOST = (1 << 20) + 64, 1 << 20, 64 << 10, 4 << 20, 4096
+FLIGHT_MOST, QUEUE_MOST, UNIT, PAGE_MOST = 64 << 20, 32 << 20, 256, 8 << 20
+MEMORY_MOST, FILES_MOST, TRIES, REQUESTS_MOST, SECONDS, REDIRECT_SECONDS = 4 << 30, 1 << 23, 6, 6, 120, 600
 TIMEOUT = float(os.environ.get("FSDP_INSPECT_TIMEOUT", 30))
 # Of each scheme of stores its class in obstore and its package beside fsspec.
 STORES = {"s3": ("S3Store", "s3fs"), "gs": ("GCSStore", "gcsfs"),
           "az": ("AzureStore", "adlfs"), "abfss": ("AzureStore", "adlfs")}
-SUFFIXES = tuple(".safetensors .pt .pth .bin .ckpt .distcp .metadata .json .tar".split())
+SUFFIXES = ".safetensors", ".pt", ".pth", ".bin", ".ckpt", ".distcp", ".metadata", ".json", ".tar"
 CREDENTIALS = ("AWS_ACCESS_KEY_ID", "AWS_WEB_IDENTITY_TOKEN_FILE",
                "AWS_CONTAINER_CREDENTIALS_RELATIVE_URI", "AWS_CONTAINER_CREDENTIALS_FULL_URI")
 BUNDLES = "AWS_CA_BUNDLE", "REQUESTS_CA_BUNDLE"
@@ -58,21 +58,18 @@ idle = threading.local()  # open connections of each thread
 WORD = r"<Code>(\w{1,64})</Code>|^(?:An error occurred )?\((\w{1,64})\)|ErrorCode:(\w{1,64})"
 # Of an exception: its code; what is sent, None: the word; what word, class or text match.
 FAILURES = (
-    (NO_BUCKET, None, r"^(NoSuchBucket|ContainerNotFound|RepoNotFound)$|bucket does not exist"
-     r"|\bb/[^/]+/o$"),
+    (NO_BUCKET, None, r"^(NoSuchBucket|ContainerNotFound|RepoNotFound)$|bucket does not exist|\bb/[^/]+/o$"),
     (REDIRECT, "", rf"^(30\d|TemporaryRedirect|RecursionError)$|{NOWHERE},"),  # of botocore
     (UNREACHABLE, "certificate_not_trusted", "[Cc]ertificate|CaUsedAsEndEntity|UnknownIssuer"),
     (EXPIRED, None, "^(RequestExpired|TokenRefresh.*|.*SSOToken.*)$|[Ee]xpired"),
-    (CHANGED, None, "^(Precondition.*|NotModifiedError|ConditionNotMet|FileExistsError|41[26])$"
-     "|MissingEtag"),
+    (CHANGED, None, "^(Precondition.*|NotModifiedError|ConditionNotMet|FileExistsError|41[26])$|MissingEtag"),
     (NOTHING, "", "^((FileNotFound|NotFound)Error|NoSuchKey|(Blob|Resource)?NotFound|404|410)$"),
     (OTHER, "set AZURE_STORAGE_ACCOUNT_NAME", "Account must be specified|Must provide either"),
-    (NO_CREDENTIALS, None, r"^((No|Partial|Default)CredentialsError|ProfileNotFound)$"
-     r"|169\.254\.|metadata\.google|[Mm]issing .*[Cc]redential|[Cc]redentials? (was |were )?not"
-     r"|Credential\w*:|CredentialProvider"),
+    (NO_CREDENTIALS, None, r"^((No|Partial|Default)CredentialsError|ProfileNotFound)$|169\.254\.|metadata\.google"
+     r"|[Mm]issing .*[Cc]redential|[Cc]redentials? (was |were )?not|Credential\w*:|CredentialProvider"),
     (DENIED, "gated or private", "^(GatedRepo|401)$"),
-    (DENIED, None, "^((Permission.*|Unauthenticated)Error|AccessDenied|InvalidAcc.*|Signature.*"
-     "|Auth.*Fail.*|403)$|^Forbidden:|, 401$"),
+    (DENIED, None, "^((Permission.*|Unauthenticated)Error|AccessDenied|InvalidAcc.*|Signature.*|Auth.*Fail.*|403)$"
+     "|^Forbidden:|, 401$"),
     (NO_RANGES, "", "Received non-partial"),
     (SLOW, None, r"^(SlowDown|ServerBusy|TooManyRequests)$|\b(503|429)\b"),
     (REDIRECT, "AWS_REGION is not that of the bucket",
@@ -82,12 +79,14 @@ FAILURES = (
     (UNREACHABLE, "name_not_found", "^gaierror$|dns error|failed to lookup|[Nn]ame or service"),
     (UNREACHABLE, "connection_refused", "[Cc]onnection ?[Rr]efused|Connect call failed"),
     (UNREACHABLE, "timed_out", "^(timeout|.*TimeoutError)$|[Tt]imed ?[Oo]ut|kind: Timeout"),
-    (UNREACHABLE, "connection_lost", "^(OS|Connection|Client|Server|BrokenPipe|SSL|Remote"
-     "|Incomplete|BadStatus|Service).*$|sending|[Cc]onnect"),
+    (UNREACHABLE, "connection_lost",
+     "^(OS|Connection|Client|Server|BrokenPipe|SSL|Remote|Incomplete|BadStatus|Service).*$|sending|[Cc]onnect"),
     (OTHER, None, ""),
 )
 # What is sent of failures that may pass.
 PASSING = re.compile("connection_(refused|lost)$|timed_out$|HTTP (408|50[024])$|InternalError$")
+# One object in one version: when it changed, and what its bytes add up to.
+File = collections.namedtuple("File", "key size tag moment sha256", defaults=[None] * 3)
 
 
 class Fail(Exception):
@@ -96,8 +95,8 @@ class Fail(Exception):
 
 
 def fail_of(error):
-    """What is sent of an exception. Its text and those of its causes are only searched, and not
-    to their ends, which a server may have put far away."""
+    """What is sent of an exception. Its text and those of its causes are only searched, and not to their ends, which
+    a server may have put far away."""
     if isinstance(error, Fail):
         return error
     text = ""
@@ -112,26 +111,16 @@ def fail_of(error):
     return Fail(code, "HTTP " * word.isdecimal() + word if sent is None else sent)
 
 
-class File:  # one object in one version, and where a redirect led
-    __slots__ = "key", "size", "tag", "mtime", "sha256", "url", "until", "lock"
-
-    def __init__(self, key, size, tag=None, moment=None, sha256=None):
-        self.key, self.size, self.tag, self.sha256 = key, size, tag, sha256
-        self.mtime = int(moment.timestamp() * 1e9) if moment else 0
-        self.url, self.until, self.lock = key, 0.0, threading.Lock()
-
-
 class Store:
-    """What is at or below a URL. Subclasses open it, and have rows of a list, the file at the URL
-    (head), and read: Content-Range and tag of an answer, and what returns its bytes."""
+    """What is at or below a URL. Subclasses open it, and have rows of a list, the file at the URL (head), and read:
+    Content-Range and tag of an answer, and what returns its bytes."""
 
     is_bucket, tries = True, TRIES  # a bucket: a call is a request, and each file has a tag
 
     def __init__(self, url):
         self.scheme, place, self.path = re.fullmatch("(.*?)://([^/]*)/?(.*?)/*", url).groups()
         self.bucket, _, host = place.partition("@")
-        self.account, self.name = host.partition(".")[0], self.scheme
-        self.url, self.first = url, {}
+        self.account, self.name, self.url, self.first = host.partition(".")[0], self.scheme, url, {}
         self.open(os.environ)
 
     def call(self, name, *words):
@@ -157,7 +146,7 @@ class Store:
             counts["retries"] += 1
             time.sleep(wait)
 
-    def list(self, folder):
+    def list(self, folder=""):
         """Names and files, None: a directory. The list that told what the root is is kept."""
         if self.first and not folder:
             return self.first
@@ -166,22 +155,21 @@ class Store:
             name, slash, _ = key[len(prefix):].partition("/")
             if name:  # else it stands for the directory
                 found[name] = None if slash else file
+        self.first = self.first or found
         return found
 
     def root(self):
-        """The file, or None: a directory. Tries first what the name looks like."""
-        missing, is_file = Fail(NOTHING), self.path.endswith(SUFFIXES)
-        for is_file in (is_file, not is_file) if self.path else (False,):
+        """The file, or the list of the directory. Tries first what the name looks like."""
+        missing, order = Fail(NOTHING), ("head", "list") if self.path.endswith(SUFFIXES) else ("list", "head")
+        for name in order if self.path else ("list",):
             try:
-                if is_file:
-                    return self.call("head")
-                self.first = self.call("list", "")
-                if self.first:
-                    return None
+                found = self.call(name)
+                if found:
+                    return found
             except Fail as failure:
                 if failure.code not in (NOTHING, NO_BUCKET):
                     raise
-                missing = missing if is_file else failure
+                missing = failure if name == "list" else missing
         raise missing
 
     def get(self, file, begin, end):
@@ -222,8 +210,7 @@ def check_address(host, place, named):
     except OSError:
         return  # a name, which a proxy looks up
     address = ipaddress.ip_address(found.partition("%")[0])
-    for kind in ("ipv4_mapped", "sixtofour"):
-        address = getattr(address, kind, None) or address
+    address = getattr(address, "ipv4_mapped", None) or getattr(address, "sixtofour", None) or address
     if address.is_link_local or str(address) in METADATA:
         raise Fail(OTHER, host + " is a link-local or metadata address")
     kinds = "is_multicast", "is_reserved", "is_site_local"  # NAT64 is reserved
@@ -236,13 +223,11 @@ def connect(parts, named):
     port = parts.port or (443 if is_tls else 80)
     proxy = not urllib.request.proxy_bypass(host) and urllib.request.getproxies().get(parts.scheme)
     place = urlsplit("//" + proxy.rpartition("//")[2]) if proxy else parts
-    connection = http.client.HTTPConnection(
-        place.hostname, place.port or (80 if proxy else port), timeout=TIMEOUT)
+    connection = http.client.HTTPConnection(place.hostname, place.port or (80 if proxy else port), timeout=TIMEOUT)
     check_address(host, host, named)
     if proxy:
-        pair = base64.b64encode(unquote(place.netloc.rpartition("@")[0]).encode())
-        mark = {"Proxy-Authorization": "Basic " + pair.decode()} if pair else {}
-        connection.set_tunnel(host, port, mark)
+        pair = base64.b64encode(unquote(place.netloc.rpartition("@")[0]).encode()).decode()
+        connection.set_tunnel(host, port, {"Proxy-Authorization": "Basic " + pair} if pair else {})
     connection.connect()
     connection.auto_open = False  # it would ask another address, without TLS
     if not proxy:
@@ -256,10 +241,9 @@ def request(parts, headers, most, named):
     """One request: status, headers and body. *named: the user named the host."""
     key = parts.scheme, parts.netloc, named
     path = parts._replace(scheme="", netloc="", path=parts.path or "/", fragment="").geturl()
-    path = quote(path, safe="!#$%&'()*+,/:;=?@[]~")
     headers = {"Accept-Encoding": "identity", "User-Agent": "fsdp-inspect", **headers}
     connection = idle.__dict__.pop(key, None) or connect(parts, named)
-    connection.request("GET", path, headers=headers)
+    connection.request("GET", quote(path, safe="!#$%&'()*+,/:;=?@[]~"), headers=headers)
     answer = connection.getresponse()
     # A whole file is not read to its end, and nothing further than shows that it is too long.
     body = b"" if answer.status == 200 and (answer.length or 0) > most else answer.read(most + 1)
@@ -274,7 +258,7 @@ class Http(Store):  # one file of a server
     is_bucket = False
 
     def open(self, env):
-        self.named, name = urlsplit(self.url), "FSDP_INSPECT_HTTP_HEADER_FILE"
+        self.named, self.places, name = urlsplit(self.url), {}, "FSDP_INSPECT_HTTP_HEADER_FILE"
         try:
             with open(env.get(name) or os.devnull, encoding="latin-1") as lines:
                 pairs = [line.split(":", 1) for line in lines if ":" in line]
@@ -283,8 +267,8 @@ class Http(Store):  # one file of a server
         self.secrets = {name.strip(): value.strip() for name, value in pairs}
 
     def ask(self, url, most, count="gets", **headers):
-        """Content-Range, None: a long file whole; version and body; headers; where from. Follows
-        redirects to https, or on the host of the URL, which alone gets secrets."""
+        """Content-Range, None: a long file whole; version and body; headers; where from. Follows redirects to https,
+        or on the host of the URL, which alone gets secrets."""
         for _ in range(REQUESTS_MOST):
             parts = urlsplit(url)
             is_named = parts.hostname == self.named.hostname
@@ -309,8 +293,8 @@ class Http(Store):  # one file of a server
                 is_small = size.isdecimal() and int(size) <= DATA_MOST
                 where = f"bytes 0-{int(size) - 1}/{size}" if is_small else None
             elif status != 206 and not (status == 416 and where.endswith("*/0")):
-                failure = fail_of(Exception(f"({found.get('X-Error-Code') or status})"))
                 after = found.get("Retry-After", "")
+                failure = fail_of(Exception(f"({found.get('X-Error-Code') or status})"))
                 failure.seconds = min(int(after), 30) if after.isdecimal() else 0
                 raise failure
             return where, found.get("ETag") or found.get("Last-Modified"), body, found, url
@@ -321,16 +305,18 @@ class Http(Store):  # one file of a server
         asked, found = {"Range": f"bytes={begin}-{end - 1}"}, None
         if file.tag and file.tag[0] == '"':
             asked["If-Match"] = file.tag
-        with file.lock:  # others wait for the first, and ask where it was led
-            if time.monotonic() > file.until:
+        fresh = types.SimpleNamespace(url=file.key, until=0.0, lock=threading.Lock())
+        place = self.places.setdefault(file.key, fresh)
+        with place.lock:  # others wait for the first, and ask where it was led
+            if time.monotonic() > place.until:
                 found = self.ask(file.key, end - begin, **asked)
-                file.url, file.until = found[-1], time.monotonic() + REDIRECT_SECONDS
+                place.url, place.until = found[-1], time.monotonic() + REDIRECT_SECONDS
         try:
-            where, tag, body, *_ = found or self.ask(file.url, end - begin, **asked)
+            where, tag, body, *_ = found or self.ask(place.url, end - begin, **asked)
         except Fail as failure:
-            if failure.code != DENIED or file.url == file.key:
+            if failure.code != DENIED or place.url == file.key:
                 raise
-            file.until = 0.0
+            place.until = 0.0
             return self.read(file, begin, end)
         return where, file.tag and tag, lambda: body
 
@@ -353,11 +339,10 @@ class Hub(Http):  # a repository of models of the Hugging Face Hub, at one commi
         if found is None:
             raise Fail(NO_BUCKET)
         self.repository, self.revision = found[1], unquote(found[2] or "main")
-        self.path, self.files = (found[3] or "").strip("/"), {}
+        self.path, self.files, self.places = (found[3] or "").strip("/"), {}, {}
         token, home = env.get("HF_TOKEN", ""), env.get("HF_HOME", "~/.cache/huggingface")
         with contextlib.suppress(OSError, ValueError):
-            path = os.path.expanduser(env.get("HF_TOKEN_PATH") or home + "/token")
-            with open(path, encoding="ascii") as stream:
+            with open(os.path.expanduser(env.get("HF_TOKEN_PATH") or home + "/token"), encoding="ascii") as stream:
                 token = token or stream.read().strip()
         self.secrets = {"Authorization": "Bearer " + token} if token else {}
         self.endpoint = env.get("HF_ENDPOINT", "https://huggingface.co").rstrip("/")
@@ -374,12 +359,12 @@ class Hub(Http):  # a repository of models of the Hugging Face Hub, at one commi
     def load(self):
         api, files = f"{self.endpoint}/api/models/{quote(self.repository)}", {}
         page = next(self.pages(f"{api}/revision/{quote(self.revision, safe='')}"))
-        commit = str(page.get("sha"))
-        if not re.fullmatch("[0-9a-f]{40}", commit):
+        commit = re.fullmatch("[0-9a-f]{40}", str(page.get("sha")))
+        if commit is None:
             raise Fail(OTHER, "no commit")
-        begin = f"{self.endpoint}/{self.repository}/resolve/{commit}/"
-        for page in self.pages(f"{api}/tree/{commit}?recursive=true"):
-            for row in (row for row in page if row["type"] == "file"):
+        begin = f"{self.endpoint}/{self.repository}/resolve/{commit[0]}/"
+        for row in itertools.chain.from_iterable(self.pages(f"{api}/tree/{commit[0]}?recursive=true")):
+            if row["type"] == "file":
                 lfs = row.get("lfs") or {}
                 oid = re.fullmatch("[0-9a-f]{64}", str(lfs.get("oid")))
                 size, digest = int(lfs.get("size", row["size"])), oid and bytes.fromhex(oid[0])
@@ -393,10 +378,7 @@ class Hub(Http):  # a repository of models of the Hugging Face Hub, at one commi
         return [pair for pair in self.files.items() if pair[0].startswith(prefix)]
 
     def head(self):
-        for path, file in self.rows(self.path):
-            if path == self.path:
-                return file
-        raise Fail(NOTHING)
+        return dict(self.rows(self.path)).get(self.path)
 
 
 class Obstore(Store):
@@ -404,8 +386,7 @@ class Obstore(Store):
 
     def open(self, env):
         import obstore.store
-        self.package = obstore
-        self.name = "obstore " + str(getattr(obstore, "__version__", 0))
+        self.package, self.name = obstore, "obstore " + str(getattr(obstore, "__version__", 0))
         if [int(word) for word in re.findall(r"\d+", self.name)[:2]] < [0, 4]:
             raise ImportError(self.name + " is older than 0.4")
         for path in filter(os.path.isfile, map(env.get, BUNDLES, ("", ""))):
@@ -415,12 +396,10 @@ class Obstore(Store):
         place = options.get("endpoint") or env.get("STORAGE_EMULATOR_HOST", "")
         client = {"timeout": f"{int(TIMEOUT) or 1}s", "connect_timeout": "10s",
                   "allow_http": place.startswith("http:")}
-        proxies = urllib.request.getproxies().keys() & {"http", "https", "all"}
-        if self.scheme == "s3" and not proxies:
+        if self.scheme == "s3" and not urllib.request.getproxies().keys() & {"http", "https", "all"}:
             # It follows redirects, and passes the session token on.
-            names = "AWS_CONTAINER_CREDENTIALS_FULL_URI", "AWS_ENDPOINT_URL_STS"
-            hosts = map(host_of, [place, *map(env.get, names, ("", ""))])
-            client.update(proxy_url="http://" + NOWHERE, proxy_excludes=",".join([AWS, *hosts]))
+            hosts = place, env.get("AWS_CONTAINER_CREDENTIALS_FULL_URI", ""), env.get("AWS_ENDPOINT_URL_STS", "")
+            client.update(proxy_url="http://" + NOWHERE, proxy_excludes=",".join([AWS, *map(host_of, hosts)]))
         retry = {"max_retries": TRIES - 1, "retry_timeout": datetime.timedelta(seconds=SECONDS)}
         kind = getattr(obstore.store, STORES[self.scheme][0])
         self.client = kind(self.bucket, client_options=client, retry_config=retry, **options)
@@ -428,13 +407,11 @@ class Obstore(Store):
     def azure(self, env):
         parts = env.get("AZURE_STORAGE_CONNECTION_STRING", "").split(";")
         pairs = dict(part.partition("=")[::2] for part in parts)
-        return {"account_name": self.account or pairs.get("AccountName"),
-                "account_key": pairs.get("AccountKey"),
+        return {"account_name": self.account or pairs.get("AccountName"), "account_key": pairs.get("AccountKey"),
                 "endpoint": pairs.get("BlobEndpoint") or env.get("AZURE_STORAGE_ENDPOINT")}
 
     def s3(self, env):
-        """Profiles, SSO and roles are resolved by boto3 or the AWS CLI, if one of them is there;
-        else by obstore."""
+        """Profiles, SSO and roles are resolved by boto3 or the AWS CLI, if one of them is there; else by obstore."""
         options = {"endpoint": env.get("AWS_ENDPOINT_URL_S3") or env.get("AWS_ENDPOINT_URL"),
                    "skip_signature": env.get("AWS_SKIP_SIGNATURE", "").lower() == "true",
                    "request_payer": env.get("AWS_REQUEST_PAYER") == "requester"}
@@ -449,8 +426,7 @@ class Obstore(Store):
                 from obstore.auth.boto3 import Boto3CredentialProvider as Provider
                 session = boto3.Session()
                 if session.get_credentials() is not None:
-                    provider, region = Provider(session), session.region_name
-                    return {**options, "credential_provider": provider, "region": region}
+                    return {**options, "credential_provider": Provider(session), "region": session.region_name}
         except ImportError:
             words = "aws configure export-credentials --format env-no-export".split()
             with contextlib.suppress(OSError, subprocess.SubprocessError):
@@ -475,8 +451,7 @@ class Obstore(Store):
         return self.file(self.package.head(self.client, self.path))
 
     def read(self, file, begin, end):
-        options = {"range": (begin, end), "if_match": file.tag}
-        found = self.package.get(self.client, file.key, options=options)
+        found = self.package.get(self.client, file.key, options={"range": (begin, end), "if_match": file.tag})
         where = f"bytes {found.range[0]}-{found.range[1] - 1}/{found.meta['size']}"
         return where, self.file(found.meta).tag, found.bytes
 
@@ -484,28 +459,24 @@ class Obstore(Store):
 class Fsspec(Store):
     def open(self, env):
         env["GCSFS_EXPERIMENTAL_ZB_HNS_SUPPORT"] = "false"  # which asks for the kind of a bucket
-        name, options = STORES[self.scheme][1], {}
+        name, options = STORES[self.scheme][1], {"account_name": self.account} if self.account else {}
         self.name = f"{name} {__import__(name).__version__}"
         import aiohttp
         import fsspec.asyn
         session = aiohttp.ClientSession
         session._request = functools.partialmethod(session._request, allow_redirects=False)
-        if self.account:
-            options = {"account_name": self.account}
         if self.scheme == "s3":
+            retries = {"mode": "standard", "total_max_attempts": 1}
             options = {"anon": env.get("AWS_SKIP_SIGNATURE", "").lower() == "true",
                        "requester_pays": env.get("AWS_REQUEST_PAYER") == "requester",
-                       "config_kwargs": {"read_timeout": TIMEOUT, "max_pool_connections": 256,
-                                         "retries": {"mode": "standard", "total_max_attempts": 1}}}
-        self.client = fsspec.filesystem(
-            self.scheme, use_listings_cache=False, skip_instance_cache=True, **options)
+                       "config_kwargs": {"read_timeout": TIMEOUT, "max_pool_connections": 256, "retries": retries}}
+        self.client = fsspec.filesystem(self.scheme, use_listings_cache=False, skip_instance_cache=True, **options)
         self.client.retries = 1
         self.wait = functools.partial(fsspec.asyn.sync, self.client.loop)
 
     def file(self, found):
         tag = found.get("ETag") or found.get("generation") or found.get("etag")
-        key = found["name"].partition("/")[2]
-        return File(key, found["size"], tag, found.get("LastModified"))
+        return File(found["name"].partition("/")[2], found["size"], tag, found.get("LastModified"))
 
     def rows(self, prefix):
         return [(row["name"].partition("/")[2], self.file(row) if row["type"] == "file" else None)
@@ -518,17 +489,14 @@ class Fsspec(Store):
         client, asked = self.client, {"Range": f"bytes={begin}-{end - 1}", "IfMatch": file.tag}
         if self.scheme == "s3":
             found = client.call_s3("get_object", Bucket=self.bucket, Key=file.key, **asked)
-            body = functools.partial(self.wait, found["Body"].read)
-            return found.get("ContentRange"), found.get("ETag"), body
+            return found.get("ContentRange"), found.get("ETag"), functools.partial(self.wait, found["Body"].read)
         if self.scheme == "gs":
             url = client.url(f"{self.bucket}/{file.key}")
             found, body = client.call("GET", url, headers=asked, ifGenerationMatch=file.tag)
             return found.get("Content-Range"), found.get("x-goog-generation"), lambda: body
         blob = client.service_client.get_blob_client(self.bucket, file.key)
-        match = {"If-Match": file.tag}
-        found = self.wait(blob.download_blob, begin, end - begin, headers=match)
-        body = functools.partial(self.wait, found.readall)
-        return found.properties.content_range, found.properties.etag, body
+        found = self.wait(blob.download_blob, begin, end - begin, headers={"If-Match": file.tag})
+        return found.properties.content_range, found.properties.etag, functools.partial(self.wait, found.readall)
 
 
 def store_of(url):
@@ -550,31 +518,27 @@ def text(word):
 
 
 class Helper:
-    """One thread reads frames, so that who sends them never waits for its own answers; one takes
-    them in their order; others ask servers, for what there is room for."""
+    """One thread reads frames, so that who sends them never waits for its own answers. The others take what is to be
+    done, in the order of the frames, once there is room for it."""
 
     def __init__(self, connection):
-        self.connection, self.lock, self.frames = connection, threading.RLock(), queue.Queue()
+        self.connection, self.lock, self.turn = connection, threading.RLock(), threading.Lock()
         self.roots, self.files, self.sealed, self.name = [], [], False, ""
+        self.frames, self.tasks = queue.Queue(), self.answers()
         # What frames that wait and bytes on their way may take, in units. Each has one taker.
         self.queued = threading.Semaphore(QUEUE_MOST // UNIT)
-        self.flying = threading.Semaphore(FLIGHT_MOST // PART_LEAST)
-        count = os.environ.get("FSDP_INSPECT_CONNECTIONS", "")
-        count = min(max(int(count), 1), 256) if count.isdecimal() else 32
-        self.pool = concurrent.futures.ThreadPoolExecutor(count)
+        self.flying = threading.Semaphore(FLIGHT_MOST // BLOCK)
 
     def send(self, number, kind, *parts):
-        size = 5 + sum(map(len, parts))
         with self.lock:
             try:
-                for part in (struct.pack("<IIB", size, number, kind), *parts):
+                for part in (struct.pack("<IIB", 5 + sum(map(len, parts)), number, kind), *parts):
                     self.connection.sendall(part)
             except OSError:
                 os._exit(0)  # nobody is there for an answer
 
-    def end(self, number, failure=None):
-        if failure is None:
-            return self.send(number, END)
+    def fail(self, number, error):
+        failure = fail_of(error)
         detail = re.sub(r"[^ -~]", "", failure.detail)[:200]
         self.send(number, FAIL, struct.pack("<BI", failure.code, 0xFFFFFFFF), text(detail))
 
@@ -583,15 +547,13 @@ class Helper:
         if file is None:
             return struct.pack("<BIQq", 1, 0, 0, 0) + text(name) + b"\0"
         self.files.append((store, file))
-        digest = b"\1" + file.sha256 if file.sha256 else b"\0"
-        facts = struct.pack("<BIQq", 0, len(self.files) - 1, file.size, file.mtime)
-        return facts + text(name) + digest
+        time_ns = int(file.moment.timestamp() * 1e9) if file.moment else 0
+        facts = struct.pack("<BIQq", 0, len(self.files) - 1, file.size, time_ns)
+        return facts + text(name) + (b"\1" + file.sha256 if file.sha256 else b"\0")
 
-    def root(self, number, payload):
-        if self.sealed:
-            raise Fail(OTHER)
+    def root(self, number, url):
         self.roots.append(None)
-        store = store_of(payload[2:].decode("utf-8", "surrogateescape"))
+        store = store_of(url)
         try:
             found = store.root()
         except Fail as failure:
@@ -599,42 +561,20 @@ class Helper:
             if failure.code == NOTHING and name:
                 store.path = above
                 with contextlib.suppress(Fail):
-                    similar = difflib.get_close_matches(name, store.call("list", ""))
-                    failure.detail = ", ".join(similar)
+                    failure.detail = ", ".join(difflib.get_close_matches(name, store.call("list")))
             raise
-        self.name = self.name or store.name
-        self.roots[-1] = store if found is None else None
-        entry = b"\2" if found is None else b"\1" + self.entry(store, "file", found)
-        self.send(number, ROOT_IS, entry, text(""))
+        is_file = isinstance(found, File)
+        self.name, self.roots[-1] = self.name or store.name, None if is_file else store
+        self.send(number, ROOT_IS, b"\1" + self.entry(store, "file", found) if is_file else b"\2", text(""))
 
-    def list(self, number, payload):
-        root, size = struct.unpack_from("<IH", payload)
-        folder = payload[6:].decode("utf-8", "surrogateescape")
-        store = self.roots[root] if root < len(self.roots) else None
-        is_below = not folder or all(map(SAFE.fullmatch, folder.split("/")))
-        if size != len(payload) - 6 or store is None or not is_below:
-            raise Fail(OTHER)
-        found = store.call("list", folder).items()
-        found = [pair for pair in found if SAFE.fullmatch(pair[0])]
+    def list(self, number, store, folder):
+        found = [pair for pair in store.call("list", folder).items() if SAFE.fullmatch(pair[0])]
         with self.lock:
             if len(self.files) + len(found) > FILES_MOST:
                 raise Fail(OTHER, "more files than are read")
             for at in range(0, len(found), 200):  # a frame has room for so many long names
-                entries = [self.entry(store, *pair) for pair in found[at:at + 200]]
-                self.send(number, ENTRIES, b"".join(entries))
-            self.end(number)
-
-    def read(self, number, payload):
-        ranges = list(struct.iter_unpack("<IQI", payload))
-        if not 0 < len(ranges) <= 4096 or any(
-                file >= len(self.files) or not 0 < size <= READ_MOST
-                or offset + size > self.files[file][1].size for file, offset, size in ranges):
-            raise Fail(OTHER)
-        parts = [(file, at, min(at + PART_MOST, offset + size)) for file, offset, size in ranges
-                 for at in range(offset, offset + size, PART_MOST)]
-        state = {"left": len(parts), "failure": None}
-        for index, begin, end in parts:
-            self.submit(end - begin, self.part, number, state, index, begin, end)
+                self.send(number, ENTRIES, b"".join(self.entry(store, *pair) for pair in found[at:at + 200]))
+            self.send(number, END)
 
     def part(self, number, state, index, begin, end):
         """After a failure nothing more is asked for. The last part ends the answer."""
@@ -642,48 +582,71 @@ class Helper:
         try:
             body = memoryview(b"" if state["failure"] else store.call("get", file, begin, end))
             for at in range(0, len(body), DATA_MOST):
-                place = struct.pack("<IQ", index, begin + at)
-                self.send(number, DATA, place, body[at:at + DATA_MOST])
+                self.send(number, DATA, struct.pack("<IQ", index, begin + at), body[at:at + DATA_MOST])
             counts["bytes"] += len(body)
         except Exception as error:
-            state["failure"] = fail_of(error)
+            state["failure"] = error
         with self.lock:
             state["left"] -= 1
+            if state["left"] == 0 and state["failure"]:
+                raise state["failure"]
             if state["left"] == 0:
-                self.end(number, state["failure"])
-
-    def submit(self, size, function, *words):
-        """For another thread, once there is room for so many bytes."""
-        count = max(1, size // PART_LEAST)
-        for _ in range(count):
-            self.flying.acquire()
-        self.pool.submit(function, *words).add_done_callback(lambda _: self.flying.release(count))
+                self.send(number, END)
 
     def answer(self, number, kind, payload):
-        try:
-            if kind == HELLO and payload == b"\1\0" or kind == SEAL:
-                self.sealed |= kind == SEAL
-                self.send(number, OK, text("fsdp-inspect"))
-            elif kind == STATS:
-                numbers = struct.pack("<5Q", *counts.values())
-                self.send(number, COUNTS, numbers, text(self.name[:60]))
-            else:
-                {ROOT: self.root, LIST: self.list, READ: self.read}[kind](number, payload)
-        except Exception as error:
-            self.end(number, fail_of(error))
+        """Yields what is left to other threads: the bytes that it needs room for, and the call."""
+        if kind == HELLO and payload == b"\1\0" or kind == SEAL:
+            self.sealed |= kind == SEAL
+            self.send(number, OK, text("fsdp-inspect"))
+        elif kind == STATS:
+            self.send(number, COUNTS, struct.pack("<5Q", *counts.values()), text(self.name[:60]))
+        elif kind == ROOT and not self.sealed:
+            self.root(number, payload[2:].decode("utf-8", "surrogateescape"))
+        elif kind == LIST:
+            (root, size), folder = struct.unpack_from("<IH", payload), payload[6:].decode("utf-8", "surrogateescape")
+            store = self.roots[root] if root < len(self.roots) else None
+            is_below = not folder or all(map(SAFE.fullmatch, folder.split("/")))
+            if size != len(payload) - 6 or store is None or not is_below:
+                raise Fail(OTHER)
+            yield 0, self.list, number, store, folder
+        elif kind == READ:
+            ranges = list(struct.iter_unpack("<IQI", payload))
+            if not 0 < len(ranges) <= RANGES_MOST or any(
+                    file >= len(self.files) or not 0 < size <= RANGE_MOST or offset + size > self.files[file][1].size
+                    for file, offset, size in ranges):
+                raise Fail(OTHER)
+            state = {"left": len(ranges), "failure": None}
+            for file, offset, size in ranges:
+                yield size, self.part, number, state, file, offset, offset + size
+        else:
+            raise Fail(OTHER)
 
-    def serve(self):
+    def answers(self):
         while True:
             number, kind, payload = self.frames.get()
             self.queued.release(len(payload) // UNIT + 1)
-            if kind == LIST:
-                self.submit(0, self.answer, number, kind, payload)
-            else:
-                self.answer(number, kind, payload)
+            try:
+                yield from self.answer(number, kind, payload)
+            except Exception as error:
+                self.fail(number, error)
+
+    def serve(self):
+        while True:
+            with self.turn:
+                size, function, number, *words = next(self.tasks)
+                units = max(1, size // BLOCK)
+                for _ in range(units):
+                    self.flying.acquire()
+            try:
+                function(number, *words)
+            except Exception as error:
+                self.fail(number, error)
+            self.flying.release(units)
 
     def run(self):
-        threading.Thread(target=self.serve, daemon=True).start()
-        stream = self.connection.makefile("rb")
+        count, stream = os.environ.get("FSDP_INSPECT_CONNECTIONS", ""), self.connection.makefile("rb")
+        for _ in range(min(max(int(count), 1), 256) if count.isdecimal() else 32):
+            threading.Thread(target=self.serve, daemon=True).start()
         while True:
             size, number, kind = struct.unpack("<IIB", stream.read(9))
             if not 5 <= size <= FRAME_MOST or kind >= OK:
