@@ -735,13 +735,20 @@ class Faulty(http.server.BaseHTTPRequestHandler):
             begin, end = map(int, self.headers["Range"].partition("=")[2].split("-"))
             part = self.server.body[begin:end + 1]
             tag = {"other tag": {"ETag": '"y"'}, "no tag": {}, "redirect": {}}.get(fault, {"ETag": '"x"'})
-            self.answer(206, part, Content_Range=f"bytes {begin}-{begin + len(part) - 1}/{len(self.server.body)}", **tag)
+            where = f"bytes {begin}-{begin + len(part) - 1}/{len(self.server.body)}"
+            if fault == "slow":
+                self.answer(206, b"", Content_Range=where, **{"Content-Length": len(part)}, **tag)
+                for at in range(0, len(part), len(part) // 6 + 1):
+                    time.sleep(0.4)
+                    self.wfile.write(part[at:at + len(part) // 6 + 1])
+            else:
+                self.answer(206, part, Content_Range=where, **tag)
 
     do_HEAD = do_GET
 
 
 STORE_FAULTS = (
-    ("none", 0, ""), ("busy twice", 0, ""), ("denied", 2, "access denied (AccessDenied)"), ("wrong key", 2, "access denied (InvalidAccessKeyId)"),
+    ("none", 0, ""), ("slow", 0, ""), ("busy twice", 0, ""), ("denied", 2, "access denied (AccessDenied)"), ("wrong key", 2, "access denied (InvalidAccessKeyId)"),
     ("signature", 2, "access denied (SignatureDoesNotMatch)"), ("expired", 2, "the credentials expired (ExpiredToken)"),
     ("no bucket", 2, "no such bucket, container or repository (NoSuchBucket)"), ("slow down", 2, "the store asks to slow down (SlowDown)"),
     ("odd", 2, "cannot be read (Teapot)"), ("broken", 2, "cannot be read (HTTP 500"), ("region", 2, "redirects to another place (AWS_REGION is not that of the bucket)"),

@@ -387,15 +387,18 @@ class Obstore(Store):
     def open(self, env):
         import obstore.store
         self.package, self.name = obstore, "obstore " + str(getattr(obstore, "__version__", 0))
-        if [int(word) for word in re.findall(r"\d+", self.name)[:2]] < [0, 4]:
+        version = [int(word) for word in re.findall(r"\d+", self.name)[:2]]
+        if version < [0, 4]:
             raise ImportError(self.name + " is older than 0.4")
         for path in filter(os.path.isfile, map(env.get, BUNDLES, ("", ""))):
             env.setdefault("SSL_CERT_FILE", path)
         options = {"s3": self.s3, "gs": lambda env: {}}.get(self.scheme, self.azure)(env)
         options = {name: value for name, value in options.items() if value}
         place = options.get("endpoint") or env.get("STORAGE_EMULATOR_HOST", "")
-        client = {"timeout": f"{int(TIMEOUT) or 1}s", "connect_timeout": "10s",
-                  "allow_http": place.startswith("http:")}
+        # Of an older one the time without a byte is that of all bytes.
+        times = ("timeout", SECONDS), ("read_timeout", TIMEOUT) if version >= [0, 11] else ("timeout", TIMEOUT)
+        client = {name: f"{int(seconds) or 1}s" for name, seconds in times}
+        client.update(connect_timeout="10s", allow_http=place.startswith("http:"))
         if self.scheme == "s3" and not urllib.request.getproxies().keys() & {"http", "https", "all"}:
             # It follows redirects, and passes the session token on.
             hosts = place, env.get("AWS_CONTAINER_CREDENTIALS_FULL_URI", ""), env.get("AWS_ENDPOINT_URL_STS", "")
