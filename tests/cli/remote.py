@@ -15,7 +15,9 @@ import json
 import os
 import re
 import shutil
+import signal
 import socket
+import ssl
 import struct
 import subprocess
 import sys
@@ -556,6 +558,25 @@ def redirects():
         if code != answer or any((word is None) != (host != "first.example") for host, word in seen) or len(seen) > 6:
             wrong[place] = code, seen
     check("redirects to other hosts, ports and schemes", wrong)
+    opened, answers = [], [helper.Fail(helper.EXPIRED), helper.Fail(helper.SLOW), {"run/below/x": None}, helper.Fail(helper.EXPIRED), helper.Fail(helper.EXPIRED)]
+
+    class Store(helper.Store):
+        def open(self, env):
+            opened.append(self.url)
+
+        def rows(self, prefix):
+            answer = answers.pop(0)
+            if isinstance(answer, helper.Fail):
+                raise answer
+            return answer.items()
+
+    store = Store("s3://bucket/run")
+    first = store.call("list", "below")
+    try:
+        second = store.call("list", "other")
+    except helper.Fail as failure:
+        second = failure.code
+    check("credentials that expired are asked for once more", (len(opened) != 3 or first != {"x": None} or second != helper.EXPIRED) and (opened, first, second))
     searched, search = [], helper.re.search
     helper.re.search = lambda pattern, where, *flags: searched.append(len(where)) or search(pattern, where[:11000], *flags)
     try:
@@ -608,6 +629,35 @@ def proxy(servers):
         if found[0] != status or message not in found[2] or SECRET in found[1] + found[2] or bool(Proxy.seen) != connections:
             wrong[word, url] = found, Proxy.seen
     check("servers behind a proxy", wrong)
+    server.shutdown()
+
+
+def certificates(repository):
+    """A server whose certificate nobody has signed, and a name that nobody has."""
+    found = run(["info", "https://nothing.invalid/x.pt"])
+    check("a name that is not found", (found[0] != 2 or "cannot reach the server (nothing.invalid: name_not_found)" not in found[2]) and found)
+    if shutil.which("openssl") is None:
+        return check("certificates # SKIP no openssl", None)
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    server.handle_error, server.repository, server.other = lambda *words: None, repository, 0
+    with tempfile.TemporaryDirectory() as scratch:
+        subprocess.run(["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes", "-days", "2",
+                        "-keyout", scratch + "/key", "-out", scratch + "/certificate", "-subj", "/CN=test",
+                        "-addext", "subjectAltName=IP:127.0.0.1"], check=True, capture_output=True)
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context.load_cert_chain(scratch + "/certificate", scratch + "/key")
+        server.socket = context.wrap_socket(server.socket, server_side=True)
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        url, wrong = f"https://127.0.0.1:{server.server_port}/torch-zip/state-dict/model.pt", {}
+        store = {"AWS_ENDPOINT_URL": f"https://127.0.0.1:{server.server_port}", "AWS_ACCESS_KEY_ID": SECRET, "AWS_SECRET_ACCESS_KEY": SECRET,
+                 "AWS_REGION": "us-east-1"}
+        for name, words, word, variables in [("none", [url], "(127.0.0.1: certificate_not_trusted)", {})] + [
+                (name, [url], "", {name: scratch + "/certificate"}) for name in ("SSL_CERT_FILE", "AWS_CA_BUNDLE", "REQUESTS_CA_BUNDLE")] + [
+                ("s3", ["s3://bucket/x"], "(certificate_not_trusted)", store)] * bool(importlib.util.find_spec("obstore")):
+            found = run(["info", *words], **variables)
+            if found[0] != (2 if word else 0) or word not in found[2] or SECRET in found[1] + found[2]:
+                wrong[name] = found
+        check("a server is read only if its certificate is trusted", wrong)
     server.shutdown()
 
 
@@ -821,7 +871,11 @@ def store_faults():
     check("the two processes leave no core", not all(re.search(r"Max core file size +0 +0", text) for text in limits) and limits)
     with open(f"/proc/{process.pid}/environ", "rb") as stream:
         check("no secret in the environment of the process that parses", SECRET.encode() in stream.read())
-    check("no secret in JSON", SECRET.encode() in process.communicate()[0])
+    for pid in children:
+        os.kill(int(pid), signal.SIGKILL)
+    found = process.communicate()[0]
+    check("no secret in JSON", SECRET.encode() in found)
+    check("an end of the helper is an error", (process.returncode != 2 or b"the helper ended" not in found) and (process.returncode, found))
     for server in servers:
         server.shutdown()
 
@@ -884,6 +938,7 @@ with tempfile.TemporaryDirectory() as repository:
     web(servers)
     hub(servers)
     proxy(servers)
+    certificates(repository)
     locked(servers)
     hostile(servers)
 redirects()
