@@ -231,8 +231,10 @@ static size_t place(const struct fsdp_arena_block *block, size_t size, size_t al
 
 /* ---- escapes ---- */
 
+/* One for all arenas that leave together, in the outermost fsdp_arena_try. */
 struct fsdp_escape {
-	jmp_buf back;
+	jmp_buf *back;
+	unsigned held;
 };
 
 struct fsdp_arena_owned {
@@ -243,21 +245,44 @@ struct fsdp_arena_owned {
 
 bool fsdp_arena_try(struct fsdp_arena *arena, void (*run)(void *context), void *context)
 {
-	struct fsdp_escape *const outer = arena->escape;
-	struct fsdp_escape escape;
-	if (setjmp(escape.back) == 0) {
-		arena->escape = &escape;
+	struct fsdp_escape outermost = { NULL, 0 };
+	struct fsdp_escape *const before = arena->escape;
+	struct fsdp_escape *const escape = before != NULL ? before : &outermost;
+	const struct fsdp_escape outer = *escape;
+	jmp_buf back;
+	arena->escape = escape;
+	*escape = (struct fsdp_escape){ &back, 0 };
+	if (setjmp(back) == 0) {
 		run(context);
-		arena->escape = outer;
+		*escape = outer;
+		arena->escape = before;
 		return true;
 	}
-	arena->escape = outer;
+	*escape = outer;
+	arena->escape = before;
 	return false;
+}
+
+bool fsdp_arena_leaves(const struct fsdp_arena *arena)
+{
+	return arena->escape != NULL && arena->escape->held == 0;
 }
 
 void fsdp_arena_leave(const struct fsdp_arena *arena)
 {
-	longjmp(arena->escape->back, 1);
+	longjmp(*arena->escape->back, 1);
+}
+
+void fsdp_arena_hold(const struct fsdp_arena *arena)
+{
+	if (arena->escape != NULL)
+		arena->escape->held++;
+}
+
+void fsdp_arena_let(const struct fsdp_arena *arena)
+{
+	if (arena->escape != NULL)
+		arena->escape->held--;
 }
 
 void fsdp_arena_own(struct fsdp_arena *arena, void (*release)(void *object), void *object)
@@ -267,9 +292,22 @@ void fsdp_arena_own(struct fsdp_arena *arena, void (*release)(void *object), voi
 	arena->owned = owned;
 }
 
+static void release_owned(struct fsdp_arena *arena)
+{
+	for (; arena->owned != NULL; arena->owned = arena->owned->older)
+		arena->owned->release(arena->owned->object);
+}
+
 static void release_arena(void *arena)
 {
 	fsdp_arena_done(arena);
+}
+
+void fsdp_arena_init_below(struct fsdp_arena *below, struct fsdp_arena *arena)
+{
+	fsdp_arena_init(below, arena->budget);
+	below->escape = arena->escape;
+	fsdp_arena_own(arena, release_arena, below);
 }
 
 struct fsdp_arena *fsdp_arena_new_below(struct fsdp_arena *arena)
@@ -284,7 +322,7 @@ struct fsdp_arena *fsdp_arena_new_below(struct fsdp_arena *arena)
 /* NULL, unless the arena leaves. */
 static void *refuse(const struct fsdp_arena *arena)
 {
-	if (arena->escape != NULL)
+	if (fsdp_arena_leaves(arena))
 		fsdp_arena_leave(arena);
 	return NULL;
 }
@@ -376,6 +414,7 @@ static void drop_blocks(struct fsdp_arena *arena, struct fsdp_arena_block *block
 void fsdp_arena_reset(struct fsdp_arena *arena)
 {
 	struct fsdp_arena_block *block = arena->block;
+	release_owned(arena);
 	while (block != NULL && block->older != NULL && block->size > MAPPED_BLOCK)
 		block = drop_block(arena, block);
 	arena->block = block;
@@ -395,8 +434,7 @@ void fsdp_arena_reset(struct fsdp_arena *arena)
 
 void fsdp_arena_done(struct fsdp_arena *arena)
 {
-	for (; arena->owned != NULL; arena->owned = arena->owned->older)
-		arena->owned->release(arena->owned->object);
+	release_owned(arena);
 	drop_blocks(arena, arena->block);
 	arena->block = NULL;
 }

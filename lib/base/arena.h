@@ -173,7 +173,8 @@ bool fsdp_arena_fail(const struct fsdp_arena *arena, struct fsdp_error **ret_err
  * besides memory of arenas (a window, a file) belongs to an arena (fsdp_arena_own), or
  * to the caller of fsdp_arena_try. A function that holds such things itself, as the
  * reader of pickles does, does not get an arena that leaves, and what it calls back
- * tries for itself. An arena is of one thread, and its escape too. Escapes nest.
+ * tries for itself. An arena is of one thread, and its escape too. Escapes nest: arenas
+ * that leave together are left to the innermost.
  */
 bool fsdp_arena_try(struct fsdp_arena *arena, void (*run)(void *context), void *context)
 	__attribute__((warn_unused_result));
@@ -181,9 +182,21 @@ bool fsdp_arena_try(struct fsdp_arena *arena, void (*run)(void *context), void *
 /* Leaves what runs. */
 void fsdp_arena_leave(const struct fsdp_arena *arena) __attribute__((noreturn));
 
+/* Whether it does where memory runs out. */
+bool fsdp_arena_leaves(const struct fsdp_arena *arena);
+
+/* From here to fsdp_arena_let nothing is left, and what cannot be had is NULL: for code
+ * that has files or errors in its hands. For all arenas that leave together. They nest.
+ */
+void fsdp_arena_hold(const struct fsdp_arena *arena);
+void fsdp_arena_let(const struct fsdp_arena *arena);
+
 /* A lean arena that is made within for a while: it leaves with the other one, and is done
  * when that is, or before. */
 struct fsdp_arena *fsdp_arena_new_below(struct fsdp_arena *arena);
+
+/* The same in a place that stays as long as the other one, and not lean. */
+void fsdp_arena_init_below(struct fsdp_arena *below, struct fsdp_arena *arena);
 
 /* Has release(object) called when the arena is done, the newest first. Of an arena that
  * leaves. The object may be in the arena. */

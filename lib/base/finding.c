@@ -280,7 +280,7 @@ const char *fsdp_shown_box(const int64_t *offsets, const int64_t *sizes, uint32_
 	return room;
 }
 
-void fsdp_find_list(struct fsdp_findings *findings, enum fsdp_rule_index rule,
+static void find_list(struct fsdp_findings *findings, enum fsdp_rule_index rule,
 	const struct fsdp_place_of *place, const char *format, va_list arguments)
 {
 	char room[2 * PLACE_MAX], text[1024];
@@ -330,6 +330,15 @@ void fsdp_find_list(struct fsdp_findings *findings, enum fsdp_rule_index rule,
 	finding.message = keep(findings, finding.message);
 	finding.fix = keep(findings, finding.fix);
 	*tally->last = finding;
+}
+
+void fsdp_find_list(struct fsdp_findings *findings, enum fsdp_rule_index rule,
+	const struct fsdp_place_of *place, const char *format, va_list arguments)
+{
+	/* The text may be of an error that the caller has to free. */
+	fsdp_arena_hold(findings->arena);
+	find_list(findings, rule, place, format, arguments);
+	fsdp_arena_let(findings->arena);
 }
 
 void fsdp_find(struct fsdp_findings *findings, enum fsdp_rule_index rule,

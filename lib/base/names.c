@@ -259,7 +259,7 @@ uint32_t fsdp_names_child(
 {
 	if (parent == FSDP_NONE || segment.size >= UINT32_MAX ||
 		names->list.count >= FSDP_NONE - 1) {
-		if (names->arena->escape != NULL)
+		if (fsdp_arena_leaves(names->arena))
 			fsdp_arena_leave(names->arena);
 		return FSDP_NONE;
 	}

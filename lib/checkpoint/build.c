@@ -386,33 +386,98 @@ bool fsdp_build_init(struct fsdp_model *model, struct fsdp_arena *arena,
 	return true;
 }
 
-fsdp_ints fsdp_build_ints(struct fsdp_model *model, const int64_t *items, size_t count,
-	struct fsdp_error **ret_error)
+/* ---- memory and limits ---- */
+
+struct
+try {
+	struct fsdp_arena *scratch;
+	const struct fsdp_model *model;
+	void (*run)(void *context);
+	void *context;
+};
+
+static void run_try(void *context)
+{
+	struct try *try = context;
+	try->scratch->escape = try->model->arena->escape;
+	try->run(try->context);
+}
+
+bool fsdp_model_try(struct fsdp_model *model, struct fsdp_arena *scratch,
+	void (*run)(void *context), void *context, struct fsdp_error **ret_error)
+{
+	struct fsdp_escape *const before = scratch->escape;
+	struct try try = { scratch, model, run, context };
+	bool done = fsdp_arena_try(model->arena, run_try, &try);
+	scratch->escape = before;
+	return done || fsdp_model_fail(model, ret_error);
+}
+
+bool fsdp_model_fail(struct fsdp_model *model, struct fsdp_error **ret_error)
+{
+	struct fsdp_error *error = model->error;
+	model->error = NULL;
+	return error != NULL ? fsdp_fail_with(ret_error, error)
+			     : fsdp_arena_fail(model->arena, ret_error);
+}
+
+void fsdp_model_leave(struct fsdp_model *model, struct fsdp_error *error)
+{
+	fsdp_fail_with(&model->error, error);
+	fsdp_arena_leave(model->arena);
+}
+
+void fsdp_model_work(struct fsdp_model *model, uint64_t steps)
+{
+	if (!fsdp_budget_work(model->arena->budget, steps, &model->error))
+		fsdp_arena_leave(model->arena);
+}
+
+/* FSDP_NONE, unless the arena leaves. */
+static uint32_t refuse(struct fsdp_model *model)
+{
+	if (fsdp_arena_leaves(model->arena))
+		fsdp_arena_leave(model->arena);
+	fsdp_arena_fail(model->arena, &model->error);
+	return FSDP_NONE;
+}
+
+static uint32_t refuse_limit(
+	struct fsdp_model *model, enum fsdp_limit which, uint64_t limit)
+{
+	fsdp_fail_limit(&model->error, which, limit);
+	return refuse(model);
+}
+
+static uint32_t refuse_record(
+	struct fsdp_model *model, const char *what, uint64_t index, const char *at)
+{
+	fail_check(&model->error, what, index, at);
+	return refuse(model);
+}
+
+fsdp_ints fsdp_build_ints(struct fsdp_model *model, const int64_t *items, size_t count)
 {
 	size_t at = 0;
 	int64_t *place = NULL;
 	if (model->ints.count < FSDP_NONE - 1 - count)
 		place = fsdp_vec_push_run(&model->ints, count, &at);
-	if (place == NULL) {
-		fsdp_arena_fail(model->arena, ret_error);
-		return FSDP_NONE;
-	}
+	if (place == NULL)
+		return refuse(model);
 	if (count != 0)
 		memcpy(place, items, count * sizeof *items);
 	return (fsdp_ints)at;
 }
 
-struct fsdp_span fsdp_build_span(
-	struct fsdp_model *model, struct fsdp_span text, struct fsdp_error **ret_error)
+struct fsdp_span fsdp_build_span(struct fsdp_model *model, struct fsdp_span text)
 {
 	struct fsdp_span copy = fsdp_arena_copy(model->arena, text);
 	if (copy.data == NULL)
-		fsdp_arena_fail(model->arena, ret_error);
+		(void)refuse(model);
 	return copy;
 }
 
-const char *fsdp_build_text(
-	struct fsdp_model *model, struct fsdp_span text, struct fsdp_error **ret_error)
+const char *fsdp_build_text(struct fsdp_model *model, struct fsdp_span text)
 {
 	struct fsdp_span mark = FSDP_SPAN("…");
 	char word[FSDP_WORD_MAX];
@@ -421,16 +486,15 @@ const char *fsdp_build_text(
 		memcpy(word + sizeof word - mark.size, mark.data, mark.size);
 		text = fsdp_span(word, sizeof word);
 	}
-	return (const char *)fsdp_build_span(model, text, ret_error).data;
+	return (const char *)fsdp_build_span(model, text).data;
 }
 
-void *fsdp_build_push(struct fsdp_model *model, struct fsdp_vec *vec, uint32_t *ret_id,
-	struct fsdp_error **ret_error)
+void *fsdp_build_push(struct fsdp_model *model, struct fsdp_vec *vec, uint32_t *ret_id)
 {
 	size_t id = vec->count;
 	void *record = id < FSDP_NONE - 1 ? fsdp_vec_push(vec) : NULL;
 	if (record == NULL) {
-		fsdp_arena_fail(model->arena, ret_error);
+		(void)refuse(model);
 		return NULL;
 	}
 	memset(record, 0, vec->item_size);
@@ -439,40 +503,26 @@ void *fsdp_build_push(struct fsdp_model *model, struct fsdp_vec *vec, uint32_t *
 	return record;
 }
 
-/* Paths are kept from the root on. */
-static struct fsdp_span path_from_root(
-	struct fsdp_model *model, struct fsdp_span path, struct fsdp_error **ret_error)
+uint32_t fsdp_build_file(
+	struct fsdp_model *model, struct fsdp_span path, uint64_t size, uint32_t rank)
 {
-	struct fsdp_span below = model->findings.below;
-	if (below.size == 0)
-		return fsdp_build_span(model, path, ret_error);
-	char *copy = fsdp_arena_take(model->arena, below.size + path.size + 1, 1);
-	if (copy == NULL) {
-		fsdp_arena_fail(model->arena, ret_error);
-		return (struct fsdp_span){ 0 };
-	}
-	memcpy(copy, below.data, below.size);
-	memcpy(copy + below.size, path.data, path.size);
-	copy[below.size + path.size] = '\0';
-	return fsdp_span(copy, below.size + path.size);
-}
-
-uint32_t fsdp_build_file(struct fsdp_model *model, struct fsdp_span path, uint64_t size,
-	uint32_t rank, struct fsdp_error **ret_error)
-{
-	if (!fsdp_has_rank(rank)) {
-		fail_check(ret_error, "file", model->files.count, "a rank");
-		return FSDP_NONE;
-	}
-	struct fsdp_span copy = path_from_root(model, path, ret_error);
 	uint32_t id = FSDP_NONE;
+	if (!fsdp_has_rank(rank))
+		return refuse_record(model, "file", model->files.count, "a rank");
+	/* Paths are kept from the root on. */
+	struct fsdp_span below = model->findings.below;
+	char *copy = fsdp_arena_take(model->arena, below.size + path.size + 1, 1);
 	struct fsdp_file_record *file =
-		copy.data != NULL ? fsdp_build_push(model, &model->files, &id, ret_error)
-				  : NULL;
+		copy != NULL ? fsdp_build_push(model, &model->files, &id) : NULL;
 	if (file == NULL)
-		return FSDP_NONE;
+		return refuse(model);
+	if (below.size != 0)
+		memcpy(copy, below.data, below.size);
+	if (path.size != 0)
+		memcpy(copy + below.size, path.data, path.size);
+	copy[below.size + path.size] = '\0';
 	*file = (struct fsdp_file_record){
-		.path = copy,
+		.path = fsdp_span(copy, below.size + path.size),
 		.size = size,
 		.rank = rank,
 		.named_rank = FSDP_NONE,
@@ -483,23 +533,19 @@ uint32_t fsdp_build_file(struct fsdp_model *model, struct fsdp_span path, uint64
 	return id;
 }
 
-uint32_t fsdp_build_extent(struct fsdp_model *model, const struct fsdp_extent *extent,
-	struct fsdp_span key, struct fsdp_error **ret_error)
+uint32_t fsdp_build_extent(
+	struct fsdp_model *model, const struct fsdp_extent *extent, struct fsdp_span key)
 {
 	uint32_t id, key_id = FSDP_NONE;
-	if (extent->file >= model->files.count) {
-		fail_check(ret_error, "extent", model->extents.count, "a file");
-		return FSDP_NONE;
-	}
+	if (extent->file >= model->files.count)
+		return refuse_record(model, "extent", model->extents.count, "a file");
 	if (key.data != NULL) {
-		struct fsdp_span *kept =
-			fsdp_build_push(model, &model->keys, &key_id, ret_error);
+		struct fsdp_span *kept = fsdp_build_push(model, &model->keys, &key_id);
 		if (kept == NULL)
 			return FSDP_NONE;
 		*kept = key;
 	}
-	struct fsdp_extent *place =
-		fsdp_build_push(model, &model->extents, &id, ret_error);
+	struct fsdp_extent *place = fsdp_build_push(model, &model->extents, &id);
 	if (place == NULL)
 		return FSDP_NONE;
 	*place = *extent;
@@ -507,20 +553,16 @@ uint32_t fsdp_build_extent(struct fsdp_model *model, const struct fsdp_extent *e
 	return id;
 }
 
-bool fsdp_build_path(struct fsdp_model *model, const struct fsdp_path_builder *path,
-	uint32_t *ret_path, struct fsdp_error **ret_error)
+uint32_t fsdp_build_path(struct fsdp_model *model, const struct fsdp_path_builder *path)
 {
-	if (path->count == 1 && !path->parts[0].is_integer) {
-		*ret_path = FSDP_NONE;
-		return true;
-	}
+	if (path->count == 1 && !path->parts[0].is_integer)
+		return FSDP_NONE;
 	int64_t packed[FSDP_PATH_DEPTH + 1];
 	packed[0] = (int64_t)path->count;
 	for (size_t i = 0; i < path->count; i++)
 		packed[i + 1] =
 			(int64_t)path->parts[i].length * 2 + path->parts[i].is_integer;
-	*ret_path = fsdp_build_ints(model, packed, path->count + 1, ret_error);
-	return *ret_path != FSDP_NONE;
+	return fsdp_build_ints(model, packed, path->count + 1);
 }
 
 /* Whether any name so far has a segment that cleaning may take away: to look at what is
@@ -536,9 +578,8 @@ static bool may_be_dirty(struct fsdp_model *model)
 
 enum { NAME_STEP = 4 }; /* bytes of a name that are written out in a step */
 
-bool fsdp_build_names(struct fsdp_model *model, uint32_t raw_parent, struct fsdp_span raw,
-	bool wrapped, uint32_t *ret_name, uint32_t *ret_raw_name,
-	struct fsdp_error **ret_error)
+void fsdp_build_names(struct fsdp_model *model, uint32_t raw_parent, struct fsdp_span raw,
+	bool wrapped, uint32_t *ret_name, uint32_t *ret_raw_name)
 {
 	/* By the memo of a pickle a long key may occur in any number of names: a few
 	 * bytes of the file each. Names below it contain it too. */
@@ -548,53 +589,32 @@ bool fsdp_build_names(struct fsdp_model *model, uint32_t raw_parent, struct fsdp
 		size += fsdp_names_length(&model->names, raw_parent) + 1;
 	model->name_bytes += size;
 	if (model->name_bytes > ceiling)
-		return fsdp_fail_limit(ret_error, FSDP_LIMIT_NAMES, ceiling);
-	if (!fsdp_budget_work(model->arena->budget, size / NAME_STEP, ret_error))
-		return false;
+		(void)refuse_limit(model, FSDP_LIMIT_NAMES, ceiling);
+	fsdp_model_work(model, size / NAME_STEP);
 	uint32_t raw_name = fsdp_names_intern(&model->names, raw_parent, raw);
-	uint32_t name = raw_name;
-	if (raw_name != FSDP_NONE &&
-		(wrapped || (may_be_dirty(model) && fsdp_name_is_dirty(raw)))) {
-		struct fsdp_span whole = fsdp_model_name(model, raw_name, model->arena);
-		char *buffer = fsdp_arena_take(model->arena, whole.size + 1, 1);
-		if (whole.data == NULL || buffer == NULL)
-			return fsdp_arena_fail(model->arena, ret_error);
-		size_t clean = fsdp_name_clean(whole, buffer);
-		name = fsdp_names_intern(&model->names, 0, fsdp_span(buffer, clean));
-	}
-	if (name == FSDP_NONE || raw_name == FSDP_NONE)
-		return fsdp_arena_fail(model->arena, ret_error);
-	*ret_name = name;
-	*ret_raw_name = raw_name;
-	return true;
+	*ret_name = *ret_raw_name = raw_name;
+	if (!wrapped && !(may_be_dirty(model) && fsdp_name_is_dirty(raw)))
+		return;
+	struct fsdp_span whole = fsdp_model_name(model, raw_name, model->arena);
+	char *buffer = fsdp_arena_take(model->arena, whole.size + 1, 1);
+	size_t clean = fsdp_name_clean(whole, buffer);
+	*ret_name = fsdp_names_intern(&model->names, 0, fsdp_span(buffer, clean));
 }
 
-static bool check_dims(
-	const struct fsdp_model *model, uint32_t dims, struct fsdp_error **ret_error)
-{
-	uint64_t ceiling = fsdp_limit(model->limits, FSDP_LIMIT_RANK_DIMS);
-	return dims <= ceiling ||
-	       fsdp_fail_limit(ret_error, FSDP_LIMIT_RANK_DIMS, ceiling);
-}
-
-uint32_t fsdp_build_tensor(struct fsdp_model *model,
-	const struct fsdp_tensor_record *record, struct fsdp_error **ret_error)
+uint32_t fsdp_build_tensor(
+	struct fsdp_model *model, const struct fsdp_tensor_record *record)
 {
 	uint64_t ceiling = fsdp_limit(model->limits, FSDP_LIMIT_TENSORS);
-	if (model->tensors.count >= ceiling) {
-		fsdp_fail_limit(ret_error, FSDP_LIMIT_TENSORS, ceiling);
-		return FSDP_NONE;
-	}
-	if (!has_tensor(model, record)) {
-		fail_check(ret_error, "tensor", model->tensors.count,
+	uint64_t dims = fsdp_limit(model->limits, FSDP_LIMIT_RANK_DIMS);
+	if (model->tensors.count >= ceiling)
+		return refuse_limit(model, FSDP_LIMIT_TENSORS, ceiling);
+	if (!has_tensor(model, record))
+		return refuse_record(model, "tensor", model->tensors.count,
 			"a name, a shape or a fact");
-		return FSDP_NONE;
-	}
-	if (!check_dims(model, record->dims, ret_error))
-		return FSDP_NONE;
+	if (record->dims > dims)
+		return refuse_limit(model, FSDP_LIMIT_RANK_DIMS, dims);
 	uint32_t id;
-	struct fsdp_tensor_record *place =
-		fsdp_build_push(model, &model->tensors, &id, ret_error);
+	struct fsdp_tensor_record *place = fsdp_build_push(model, &model->tensors, &id);
 	if (place == NULL)
 		return FSDP_NONE;
 	*place = *record;
@@ -621,22 +641,17 @@ static bool has_place(
 	       has_piece(model, record, tensor->dims);
 }
 
-uint32_t fsdp_build_piece(struct fsdp_model *model,
-	const struct fsdp_piece_record *record, struct fsdp_error **ret_error)
+uint32_t fsdp_build_piece(
+	struct fsdp_model *model, const struct fsdp_piece_record *record)
 {
 	uint64_t ceiling = fsdp_limit(model->limits, FSDP_LIMIT_CHUNKS);
-	if (model->pieces.count >= ceiling) {
-		fsdp_fail_limit(ret_error, FSDP_LIMIT_CHUNKS, ceiling);
-		return FSDP_NONE;
-	}
-	if (!has_place(model, record)) {
-		fail_check(ret_error, "piece", model->pieces.count,
+	if (model->pieces.count >= ceiling)
+		return refuse_limit(model, FSDP_LIMIT_CHUNKS, ceiling);
+	if (!has_place(model, record))
+		return refuse_record(model, "piece", model->pieces.count,
 			"a tensor, an extent or a box");
-		return FSDP_NONE;
-	}
 	uint32_t id;
-	struct fsdp_piece_record *place =
-		fsdp_build_push(model, &model->pieces, &id, ret_error);
+	struct fsdp_piece_record *place = fsdp_build_push(model, &model->pieces, &id);
 	if (place == NULL)
 		return FSDP_NONE;
 	*place = *record;
@@ -647,43 +662,38 @@ uint32_t fsdp_build_piece(struct fsdp_model *model,
 	return id;
 }
 
-uint32_t fsdp_build_value(struct fsdp_model *model,
-	const struct fsdp_value_record *record, struct fsdp_error **ret_error)
+uint32_t fsdp_build_value(
+	struct fsdp_model *model, const struct fsdp_value_record *record)
 {
 	uint32_t id;
-	if (!has_value(model, record)) {
-		fail_check(ret_error, "value", model->values.count, "a name or a file");
-		return FSDP_NONE;
-	}
-	struct fsdp_value_record *place =
-		fsdp_build_push(model, &model->values, &id, ret_error);
+	if (!has_value(model, record))
+		return refuse_record(
+			model, "value", model->values.count, "a name or a file");
+	struct fsdp_value_record *place = fsdp_build_push(model, &model->values, &id);
 	if (place == NULL)
 		return FSDP_NONE;
 	*place = *record;
 	return id;
 }
 
-bool fsdp_build_integer(struct fsdp_model *model, struct fsdp_span name, uint32_t file,
-	int64_t integer, struct fsdp_error **ret_error)
+void fsdp_build_integer(
+	struct fsdp_model *model, struct fsdp_span name, uint32_t file, int64_t integer)
 {
 	struct fsdp_token *token = FSDP_TAKE(model->arena, token, 1);
 	uint32_t id = fsdp_names_child(&model->names, 0, name);
-	if (token == NULL || id == FSDP_NONE)
-		return fsdp_arena_fail(model->arena, ret_error);
 	*token = (struct fsdp_token){ .kind = FSDP_TOKEN_INTEGER, .integer = integer };
-	const struct fsdp_value_record value = {
-		.name = id,
-		.raw_name = id,
-		.path = FSDP_NONE,
-		.file = file,
-		.rank = FSDP_NONE,
-		.tokens = token,
-		.token_count = 1,
-		.type = "int",
-		.offset = FSDP_UNKNOWN,
-		.length = FSDP_UNKNOWN,
-	};
-	return fsdp_build_value(model, &value, ret_error) != FSDP_NONE;
+	fsdp_build_value(model, &(struct fsdp_value_record){
+					.name = id,
+					.raw_name = id,
+					.path = FSDP_NONE,
+					.file = file,
+					.rank = FSDP_NONE,
+					.tokens = token,
+					.token_count = 1,
+					.type = "int",
+					.offset = FSDP_UNKNOWN,
+					.length = FSDP_UNKNOWN,
+				});
 }
 
 static struct fsdp_tensor_record plain_tensor(
@@ -708,21 +718,36 @@ static struct fsdp_tensor_record plain_tensor(
 	};
 }
 
-static struct fsdp_piece_record plain_piece(
-	const struct fsdp_plain_tensor *plain, size_t id, size_t extent)
+uint32_t fsdp_build_plain(struct fsdp_model *model, const struct fsdp_plain_tensor *plain)
 {
-	return (struct fsdp_piece_record){
+	uint64_t tensors = fsdp_limit(model->limits, FSDP_LIMIT_TENSORS);
+	uint64_t chunks = fsdp_limit(model->limits, FSDP_LIMIT_CHUNKS);
+	uint64_t dims = fsdp_limit(model->limits, FSDP_LIMIT_RANK_DIMS);
+	bool counting = model->counting != NULL;
+	size_t id = counting ? fsdp_model_counted(model) : model->tensors.count;
+	size_t piece_id = counting ? id : model->pieces.count;
+	size_t extent_id = counting ? id : model->extents.count;
+	if (plain->dims > dims)
+		return refuse_limit(model, FSDP_LIMIT_RANK_DIMS, dims);
+	if (id >= fsdp_min(tensors, FSDP_NONE - 1))
+		return refuse_limit(model, FSDP_LIMIT_TENSORS, tensors);
+	if (piece_id >= fsdp_min(chunks, FSDP_NONE - 1) ||
+		model->extents.count >= FSDP_NONE - 1)
+		return refuse_limit(model, FSDP_LIMIT_CHUNKS, chunks);
+	struct fsdp_tensor_record tensor =
+		plain_tensor(plain, id, counting ? 0 : piece_id);
+	if (!has_tensor(model, &tensor) || !fsdp_has_rank(plain->rank) ||
+		plain->file >= model->files.count)
+		return refuse_record(
+			model, "tensor", id, "a name, a shape, a fact or a file");
+	const struct fsdp_piece_record piece = {
 		.tensor = (uint32_t)id,
-		.extent = (uint32_t)extent,
+		.extent = counting ? 0 : (uint32_t)extent_id,
 		.box = FSDP_NONE,
 		.strides = FSDP_NONE,
 		.rank = plain->rank,
 	};
-}
-
-static struct fsdp_extent plain_extent(const struct fsdp_plain_tensor *plain)
-{
-	return (struct fsdp_extent){
+	const struct fsdp_extent extent = {
 		.offset = plain->offset,
 		.length = plain->length,
 		.size = plain->size,
@@ -731,65 +756,14 @@ static struct fsdp_extent plain_extent(const struct fsdp_plain_tensor *plain)
 		.kind = FSDP_EXTENT_BYTES,
 		.missing = plain->missing,
 	};
-}
-
-/* Each record is written where it stays, once and front to back. */
-static uint32_t keep_plain(struct fsdp_model *model,
-	const struct fsdp_plain_tensor *plain, struct fsdp_error **ret_error)
-{
-	size_t id = model->tensors.count, piece_id = model->pieces.count;
-	size_t extent_id = model->extents.count;
-	struct fsdp_tensor_record *tensor = fsdp_vec_push(&model->tensors);
-	struct fsdp_piece_record *piece = fsdp_vec_push(&model->pieces);
-	struct fsdp_extent *extent = fsdp_vec_push(&model->extents);
-	if (tensor == NULL || piece == NULL || extent == NULL) {
-		fsdp_arena_fail(model->arena, ret_error);
-		return FSDP_NONE;
-	}
-	*tensor = plain_tensor(plain, id, piece_id);
-	*piece = plain_piece(plain, id, extent_id);
-	*extent = plain_extent(plain);
+	if (counting)
+		return fsdp_model_count_plain(model, &tensor, &piece, &extent)
+			       ? (uint32_t)id
+			       : FSDP_NONE;
+	fsdp_vec_append(&model->tensors, &tensor);
+	fsdp_vec_append(&model->pieces, &piece);
+	fsdp_vec_append(&model->extents, &extent);
 	return (uint32_t)id;
-}
-
-static uint32_t count_plain(struct fsdp_model *model,
-	const struct fsdp_plain_tensor *plain, size_t id, struct fsdp_error **ret_error)
-{
-	struct fsdp_tensor_record tensor = plain_tensor(plain, id, 0);
-	struct fsdp_piece_record piece = plain_piece(plain, id, 0);
-	struct fsdp_extent extent = plain_extent(plain);
-	return fsdp_model_count_plain(model, &tensor, &piece, &extent, ret_error)
-		       ? (uint32_t)id
-		       : FSDP_NONE;
-}
-
-uint32_t fsdp_build_plain(struct fsdp_model *model, const struct fsdp_plain_tensor *plain,
-	struct fsdp_error **ret_error)
-{
-	uint64_t tensors = fsdp_limit(model->limits, FSDP_LIMIT_TENSORS);
-	uint64_t chunks = fsdp_limit(model->limits, FSDP_LIMIT_CHUNKS);
-	bool counting = model->counting != NULL;
-	size_t id = counting ? fsdp_model_counted(model) : model->tensors.count;
-	size_t piece = counting ? id : model->pieces.count;
-	if (!check_dims(model, plain->dims, ret_error))
-		return FSDP_NONE;
-	if (id >= fsdp_min(tensors, FSDP_NONE - 1)) {
-		fsdp_fail_limit(ret_error, FSDP_LIMIT_TENSORS, tensors);
-		return FSDP_NONE;
-	}
-	if (piece >= fsdp_min(chunks, FSDP_NONE - 1) ||
-		model->extents.count >= FSDP_NONE - 1) {
-		fsdp_fail_limit(ret_error, FSDP_LIMIT_CHUNKS, chunks);
-		return FSDP_NONE;
-	}
-	const struct fsdp_tensor_record tensor = plain_tensor(plain, 0, 0);
-	if (!has_tensor(model, &tensor) || !fsdp_has_rank(plain->rank) ||
-		plain->file >= model->files.count) {
-		fail_check(ret_error, "tensor", id, "a name, a shape, a fact or a file");
-		return FSDP_NONE;
-	}
-	return counting ? count_plain(model, plain, id, ret_error)
-			: keep_plain(model, plain, ret_error);
 }
 
 void fsdp_build_take_back(
@@ -826,113 +800,57 @@ void fsdp_model_forget_plan(struct fsdp_model *model)
 /* ---- what a child was read as ---- */
 
 /* The name without its first segment, if that is `strip`; else the name itself. */
-static uint32_t without_first(struct fsdp_model *model, uint32_t name,
-	struct fsdp_span strip, struct fsdp_error **ret_error)
+static uint32_t without_first(
+	struct fsdp_model *model, uint32_t name, struct fsdp_span strip)
 {
 	if (name == 0 || fsdp_names_at(&model->names, name)->parent == 0)
 		return name;
 	struct fsdp_span whole = fsdp_model_name(model, name, model->arena);
-	if (whole.data == NULL) {
-		fsdp_arena_fail(model->arena, ret_error);
-		return FSDP_NONE;
-	}
 	if (!fsdp_span_begins(whole, strip) || whole.data[strip.size] != '.')
 		return name;
-	uint32_t id = fsdp_names_intern(&model->names, 0,
+	return fsdp_names_intern(&model->names, 0,
 		fsdp_span(whole.data + strip.size + 1, whole.size - strip.size - 1));
-	if (id == FSDP_NONE)
-		fsdp_arena_fail(model->arena, ret_error);
-	return id;
 }
 
-static bool strip_entry(struct fsdp_model *model, struct fsdp_span strip, uint32_t *name,
-	uint32_t *raw_name, uint32_t *path, bool *ret_stripped,
-	struct fsdp_error **ret_error)
+static void strip_entry(struct fsdp_model *model, struct fsdp_span strip, uint32_t *name,
+	uint32_t *raw_name, uint32_t *path)
 {
 	uint32_t old = *raw_name;
-	*ret_stripped = false;
-	*raw_name = without_first(model, old, strip, ret_error);
-	*name = *name == old ? *raw_name : without_first(model, *name, strip, ret_error);
-	if (*name == FSDP_NONE || *raw_name == FSDP_NONE)
-		return false;
-	*ret_stripped = *raw_name != old;
-	if (!*ret_stripped)
-		return true;
+	*raw_name = without_first(model, old, strip);
+	*name = *name == old ? *raw_name : without_first(model, *name, strip);
 	/* A path less its first part. */
 	int64_t packed[FSDP_PATH_DEPTH + 1];
 	const int64_t *parts = fsdp_model_ints(model, *path);
-	if (parts == NULL || parts[0] < 2)
-		return true;
+	if (*raw_name == old || parts == NULL || parts[0] < 2)
+		return;
 	size_t count = (size_t)parts[0] - 1;
 	packed[0] = (int64_t)count;
 	memcpy(packed + 1, parts + 2, count * sizeof *packed);
-	*path = FSDP_NONE;
-	if (count == 1 && (packed[1] & 1) == 0)
-		return true;
-	*path = fsdp_build_ints(model, packed, count + 1, ret_error);
-	return *path != FSDP_NONE;
-}
-
-bool fsdp_build_strip(struct fsdp_model *model, size_t first_tensor, size_t first_value,
-	struct fsdp_span strip, int role, struct fsdp_error **ret_error)
-{
-	for (size_t i = first_tensor; i < model->tensors.count; i++) {
-		struct fsdp_tensor_record *tensor = fsdp_model_tensor(model, i);
-		bool stripped;
-		if (tensor->flags & FSDP_TENSOR_COMPONENT)
-			continue;
-		if (role >= 0)
-			tensor->role = (uint8_t)role;
-		if (strip.size == 0)
-			continue;
-		if (!strip_entry(model, strip, &tensor->name, &tensor->raw_name,
-			    &tensor->path, &stripped, ret_error))
-			return false;
-	}
-	for (size_t i = first_value; i < model->values.count; i++) {
-		struct fsdp_value_record *value = fsdp_model_value(model, i);
-		bool stripped;
-		if (role >= 0)
-			value->role = (uint8_t)role;
-		if (strip.size == 0)
-			continue;
-		if (!strip_entry(model, strip, &value->name, &value->raw_name,
-			    &value->path, &stripped, ret_error))
-			return false;
-	}
-	return true;
+	*path = count == 1 && (packed[1] & 1) == 0
+			? FSDP_NONE
+			: fsdp_build_ints(model, packed, count + 1);
 }
 
 /* The name below `above`; of the empty name that itself. */
-static uint32_t name_below(struct fsdp_model *model, uint32_t name,
-	struct fsdp_span above, struct fsdp_error **ret_error)
+static uint32_t name_below(
+	struct fsdp_model *model, uint32_t name, struct fsdp_span above)
 {
 	struct fsdp_span whole = fsdp_model_name(model, name, model->arena);
 	size_t dot = whole.size != 0, size = above.size + dot + whole.size;
 	char *text = fsdp_arena_take(model->arena, size + 1, 1);
-	uint32_t id = FSDP_NONE;
-	if (whole.data != NULL && text != NULL) {
-		memcpy(text, above.data, above.size);
-		memset(text + above.size, '.', dot);
-		memcpy(text + above.size + dot, whole.data, whole.size);
-		id = fsdp_names_intern(&model->names, 0, fsdp_span(text, size));
-	}
-	if (id == FSDP_NONE)
-		fsdp_arena_fail(model->arena, ret_error);
-	return id;
+	memcpy(text, above.data, above.size);
+	memset(text + above.size, '.', dot);
+	memcpy(text + above.size + dot, whole.data, whole.size);
+	return fsdp_names_intern(&model->names, 0, fsdp_span(text, size));
 }
 
-static bool add_entry_below(struct fsdp_model *model, struct fsdp_span above,
-	uint32_t *name, uint32_t *raw_name, uint32_t *path, struct fsdp_error **ret_error)
+static void move_entry_below(struct fsdp_model *model, struct fsdp_span above,
+	uint32_t *name, uint32_t *raw_name, uint32_t *path)
 {
 	uint32_t old = *raw_name;
 	size_t size = fsdp_names_length(&model->names, old);
-	*raw_name = name_below(model, old, above, ret_error);
-	if (*raw_name == FSDP_NONE)
-		return false;
-	*name = *name == old ? *raw_name : name_below(model, *name, above, ret_error);
-	if (*name == FSDP_NONE)
-		return false;
+	*raw_name = name_below(model, old, above);
+	*name = *name == old ? *raw_name : name_below(model, *name, above);
 	/* A path with one more part in front. */
 	int64_t packed[FSDP_PATH_DEPTH + 1] = { 2, (int64_t)above.size * 2,
 		(int64_t)size * 2 };
@@ -943,46 +861,48 @@ static bool add_entry_below(struct fsdp_model *model, struct fsdp_span above,
 	if (parts != NULL)
 		memcpy(packed + 2, parts + 1, count * sizeof *packed);
 	packed[0] = (int64_t)count + 1;
-	*path = FSDP_NONE;
-	if (count == 0)
-		return true;
-	*path = fsdp_build_ints(model, packed, count + 2, ret_error);
-	return *path != FSDP_NONE;
+	*path = count == 0 ? FSDP_NONE : fsdp_build_ints(model, packed, count + 2);
 }
 
-bool fsdp_build_put_below(struct fsdp_model *model, size_t first_tensor,
-	size_t first_value, struct fsdp_span above, struct fsdp_error **ret_error)
+void fsdp_build_place(struct fsdp_model *model, size_t first_tensor, size_t first_value,
+	const struct fsdp_build_place *place)
 {
-	for (size_t i = first_tensor; above.size != 0 && i < model->tensors.count; i++) {
+	for (size_t i = first_tensor; i < model->tensors.count; i++) {
 		struct fsdp_tensor_record *tensor = fsdp_model_tensor(model, i);
-		if (!(tensor->flags & FSDP_TENSOR_COMPONENT) &&
-			!add_entry_below(model, above, &tensor->name, &tensor->raw_name,
-				&tensor->path, ret_error))
-			return false;
+		if (tensor->flags & FSDP_TENSOR_COMPONENT)
+			continue;
+		if (place->role >= 0)
+			tensor->role = (uint8_t)place->role;
+		if (place->strip.size != 0)
+			strip_entry(model, place->strip, &tensor->name, &tensor->raw_name,
+				&tensor->path);
+		if (place->below.size != 0)
+			move_entry_below(model, place->below, &tensor->name,
+				&tensor->raw_name, &tensor->path);
 	}
-	for (size_t i = first_value; above.size != 0 && i < model->values.count; i++) {
+	for (size_t i = first_value; i < model->values.count; i++) {
 		struct fsdp_value_record *value = fsdp_model_value(model, i);
-		if (!add_entry_below(model, above, &value->name, &value->raw_name,
-			    &value->path, ret_error))
-			return false;
+		if (place->role >= 0)
+			value->role = (uint8_t)place->role;
+		if (place->strip.size != 0)
+			strip_entry(model, place->strip, &value->name, &value->raw_name,
+				&value->path);
+		if (place->below.size != 0)
+			move_entry_below(model, place->below, &value->name,
+				&value->raw_name, &value->path);
 	}
-	return true;
 }
 
-bool fsdp_build_declared(struct fsdp_model *model, struct fsdp_span other,
-	struct fsdp_span kept, struct fsdp_error **ret_error)
+void fsdp_build_declared(
+	struct fsdp_model *model, struct fsdp_span other, struct fsdp_span kept)
 {
 	if (other.size == 0 || kept.size == 0 ||
 		model->declared.count >= FSDP_DECLARED_MOST)
-		return true;
-	struct fsdp_declared *declared =
-		fsdp_build_push(model, &model->declared, NULL, ret_error);
-	if (declared == NULL)
-		return false;
+		return;
+	struct fsdp_declared *declared = fsdp_build_push(model, &model->declared, NULL);
 	*declared = (struct fsdp_declared){
 		.other = other,
 		.kept = kept,
 		.tensor = FSDP_NONE,
 	};
-	return true;
 }

@@ -6,33 +6,48 @@
 #include "checkpoint/model.h"
 
 /*
- * How families add facts to a model that is not frozen yet. All functions return
- * FSDP_NONE (or false) and fill the error when memory or a limit ends, and when a record
- * names what the model does not have (FSDP_ERROR_INTERNAL); texts and integers are copied
- * where the text says so, else borrowed for the model's life.
+ * How families add facts to a model that is not frozen yet. Where memory or a limit ends,
+ * and where a record names what the model does not have (FSDP_ERROR_INTERNAL), these
+ * functions leave what runs within fsdp_model_try, so there what they return is always
+ * good. Elsewhere, and while the arena is held, they return FSDP_NONE or NULL, and
+ * fsdp_model_fail says why; those that return nothing are only called where they leave.
+ * Texts and integers are copied where the text says so, else borrowed for the model's
+ * life.
  */
 bool fsdp_build_init(struct fsdp_model *model, struct fsdp_arena *arena,
 	const struct fsdp_limits *limits, struct fsdp_error **ret_error);
 
+/* Runs this (fsdp_arena_try); `scratch` leaves with the model's arena meanwhile. False:
+ * it was left, and the error says why. */
+bool fsdp_model_try(struct fsdp_model *model, struct fsdp_arena *scratch,
+	void (*run)(void *context), void *context, struct fsdp_error **ret_error);
+
+/* Leaves it with this error. */
+void fsdp_model_leave(struct fsdp_model *model, struct fsdp_error *error)
+	__attribute__((noreturn));
+
+/* So many steps more (fsdp_budget_work). */
+void fsdp_model_work(struct fsdp_model *model, uint64_t steps);
+
+/* The error of one of these functions that failed. Always false. */
+bool fsdp_model_fail(struct fsdp_model *model, struct fsdp_error **ret_error);
+
 /* Copies integers into the pool. count 0 gives a valid place. */
-fsdp_ints fsdp_build_ints(struct fsdp_model *model, const int64_t *items, size_t count,
-	struct fsdp_error **ret_error);
+fsdp_ints fsdp_build_ints(struct fsdp_model *model, const int64_t *items, size_t count);
 
-/* Zero-terminated copies. NULL on failure. The first is for words (classes, devices,
- * layouts): a few bytes of a pickle may ask for the same one again and again, so what is
- * longer than FSDP_WORD_MAX is cut with a mark. */
+/* Zero-terminated copies. The first is for words (classes, devices, layouts): a few bytes
+ * of a pickle may ask for the same one again and again, so what is longer than
+ * FSDP_WORD_MAX is cut with a mark. */
 enum { FSDP_WORD_MAX = 256 };
-const char *fsdp_build_text(
-	struct fsdp_model *model, struct fsdp_span text, struct fsdp_error **ret_error);
-struct fsdp_span fsdp_build_span(
-	struct fsdp_model *model, struct fsdp_span text, struct fsdp_error **ret_error);
+const char *fsdp_build_text(struct fsdp_model *model, struct fsdp_span text);
+struct fsdp_span fsdp_build_span(struct fsdp_model *model, struct fsdp_span text);
 
-uint32_t fsdp_build_file(struct fsdp_model *model, struct fsdp_span path, uint64_t size,
-	uint32_t rank, struct fsdp_error **ret_error);
+uint32_t fsdp_build_file(
+	struct fsdp_model *model, struct fsdp_span path, uint64_t size, uint32_t rank);
 
 /* The record is copied except its key, which is borrowed; data NULL: no key. */
-uint32_t fsdp_build_extent(struct fsdp_model *model, const struct fsdp_extent *extent,
-	struct fsdp_span key, struct fsdp_error **ret_error);
+uint32_t fsdp_build_extent(
+	struct fsdp_model *model, const struct fsdp_extent *extent, struct fsdp_span key);
 
 /*
  * Container paths. A stored name is its parts joined by dots; the path keeps where
@@ -50,30 +65,28 @@ struct fsdp_path_builder {
 
 /* The path as an id: FSDP_NONE for a single text part that is the full name (the
  * commonest); else a place in the pool of integers. */
-bool fsdp_build_path(struct fsdp_model *model, const struct fsdp_path_builder *path,
-	uint32_t *ret_path, struct fsdp_error **ret_error);
+uint32_t fsdp_build_path(struct fsdp_model *model, const struct fsdp_path_builder *path);
 
 /* Both names of an entry: interns `raw` (borrowed text) and its clean form. `wrapped`:
  * the names above hold a wrapper's segment, or end in what may become one. */
-bool fsdp_build_names(struct fsdp_model *model, uint32_t raw_parent, struct fsdp_span raw,
-	bool wrapped, uint32_t *ret_name, uint32_t *ret_raw_name,
-	struct fsdp_error **ret_error);
+void fsdp_build_names(struct fsdp_model *model, uint32_t raw_parent, struct fsdp_span raw,
+	bool wrapped, uint32_t *ret_name, uint32_t *ret_raw_name);
 
 /* The record is copied; returns its id. The pieces of a tensor must be added
  * consecutively (first_piece and piece_count are set by fsdp_build_piece). A piece may
  * name an extent below model->extents_due: the family that set it adds them, come what
  * may. */
-uint32_t fsdp_build_tensor(struct fsdp_model *model,
-	const struct fsdp_tensor_record *record, struct fsdp_error **ret_error);
-uint32_t fsdp_build_piece(struct fsdp_model *model,
-	const struct fsdp_piece_record *record, struct fsdp_error **ret_error);
-uint32_t fsdp_build_value(struct fsdp_model *model,
-	const struct fsdp_value_record *record, struct fsdp_error **ret_error);
+uint32_t fsdp_build_tensor(
+	struct fsdp_model *model, const struct fsdp_tensor_record *record);
+uint32_t fsdp_build_piece(
+	struct fsdp_model *model, const struct fsdp_piece_record *record);
+uint32_t fsdp_build_value(
+	struct fsdp_model *model, const struct fsdp_value_record *record);
 
 /* The value of one integer at the root, from a layout; no pickle has it.
  * `file`: where it was read from, or FSDP_NONE. */
-bool fsdp_build_integer(struct fsdp_model *model, struct fsdp_span name, uint32_t file,
-	int64_t integer, struct fsdp_error **ret_error);
+void fsdp_build_integer(
+	struct fsdp_model *model, struct fsdp_span name, uint32_t file, int64_t integer);
 
 /* A tensor in one piece that is all of an extent of its own: what files of a million
  * tensors consist of. All three at once; the id of the tensor. */
@@ -86,25 +99,27 @@ struct fsdp_plain_tensor {
 	uint64_t offset, length, size; /* of the extent */
 	bool missing;
 };
-uint32_t fsdp_build_plain(struct fsdp_model *model, const struct fsdp_plain_tensor *plain,
-	struct fsdp_error **ret_error);
+/* FSDP_NONE: see fsdp_model_counting. */
+uint32_t fsdp_build_plain(
+	struct fsdp_model *model, const struct fsdp_plain_tensor *plain);
 
 /* From now on such tensors are counted, and only their names are kept: a header of a
  * million of them is read in a third of the memory. Where the counts would differ from
  * what records say, or the family needs one, reading ends without an error and with
  * `needs_records`, and the checkpoint is read again. */
-bool fsdp_model_counting(struct fsdp_model *model, struct fsdp_error **ret_error);
+void fsdp_model_counting(struct fsdp_model *model);
 
-/* Takes the container's key `strip` (empty: nothing) from the names of all tensors and
- * values from these on that have it, and gives all of them the role (-1: they keep
- * theirs). */
-bool fsdp_build_strip(struct fsdp_model *model, size_t first_tensor, size_t first_value,
-	struct fsdp_span strip, int role, struct fsdp_error **ret_error);
+/* What is done with the tensors and values that a part of the input has. */
+struct fsdp_build_place {
+	struct fsdp_span
+		strip; /* a container's key that names do without where they have it */
+	struct fsdp_span below; /* what names are put below; both may be empty */
+	int role;               /* of all; -1: they keep theirs */
+};
 
-/* Puts the names of all tensors and values from these on below `above` (empty: leaves
- * them where they are). */
-bool fsdp_build_put_below(struct fsdp_model *model, size_t first_tensor,
-	size_t first_value, struct fsdp_span above, struct fsdp_error **ret_error);
+/* With all tensors and values from these on. */
+void fsdp_build_place(struct fsdp_model *model, size_t first_tensor, size_t first_value,
+	const struct fsdp_build_place *place);
 
 /* Takes back tensors, pieces and values from these on: a family puts together what its
  * parts were read as. Components go with their tensors. */
@@ -115,13 +130,12 @@ void fsdp_build_take_back(
 void fsdp_model_forget_plan(struct fsdp_model *model);
 
 /* A zeroed record to fill, its id through *ret_id. */
-void *fsdp_build_push(struct fsdp_model *model, struct fsdp_vec *vec, uint32_t *ret_id,
-	struct fsdp_error **ret_error);
+void *fsdp_build_push(struct fsdp_model *model, struct fsdp_vec *vec, uint32_t *ret_id);
 
 /* Metadata that may say of two names that they are one tensor; which of it does is
  * found out once all tensors are known. Both texts stay with the caller's arena. */
-bool fsdp_build_declared(struct fsdp_model *model, struct fsdp_span other,
-	struct fsdp_span kept, struct fsdp_error **ret_error);
+void fsdp_build_declared(
+	struct fsdp_model *model, struct fsdp_span other, struct fsdp_span kept);
 
 /* Of files that every rank of a world writes: which are there. */
 struct fsdp_ranks_here {
@@ -141,31 +155,32 @@ struct fsdp_ranks_here {
 void fsdp_find_missing_ranks(struct fsdp_findings *findings, struct fsdp_ranks_here *here,
 	struct fsdp_place_of *place);
 
-/* The steps of freezing, in their order; each file has one. */
+/* The steps of freezing, in their order; each file has one. They run within
+ * fsdp_model_try. */
 
 /* merge-ranks.c: rank files as one checkpoint. */
-bool fsdp_freeze_merge(struct fsdp_model *model, struct fsdp_arena *scratch);
+void fsdp_freeze_merge(struct fsdp_model *model, struct fsdp_arena *scratch);
 
 /* flat-params.c: flat parameters of LOCAL state dicts against the plan: the places of the
  * original parameters (before the order exists). */
-bool fsdp_freeze_local(struct fsdp_model *model, struct fsdp_arena *scratch);
+void fsdp_freeze_local(struct fsdp_model *model, struct fsdp_arena *scratch);
 
 /* The same without a plan, once units were inferred: sizes, and the order of
  * parameters as far as their runs determine it. */
-bool fsdp_model_infer_flats(struct fsdp_model *model, struct fsdp_arena *scratch);
+void fsdp_model_infer_flats(struct fsdp_model *model, struct fsdp_arena *scratch);
 
 /* module-tree.c: parameter, buffer or neither, if the files do not contain it. */
-bool fsdp_freeze_roles(struct fsdp_model *model, struct fsdp_arena *scratch);
+void fsdp_freeze_roles(struct fsdp_model *model, struct fsdp_arena *scratch);
 
 /* module-tree.c: modules out of names (before the order exists), then links and totals.
  */
-bool fsdp_freeze_visits(struct fsdp_model *model, struct fsdp_arena *scratch);
-bool fsdp_freeze_tree(struct fsdp_model *model, struct fsdp_arena *scratch);
+void fsdp_freeze_visits(struct fsdp_model *model, struct fsdp_arena *scratch);
+void fsdp_freeze_tree(struct fsdp_model *model, struct fsdp_arena *scratch);
 
 /* plan-join.c: names of the plan without wrapper segments (before the order exists), then
  * the plan against the tensors. */
-bool fsdp_freeze_keys(struct fsdp_model *model, struct fsdp_arena *scratch);
-bool fsdp_freeze_join(struct fsdp_model *model, struct fsdp_arena *scratch);
+void fsdp_freeze_keys(struct fsdp_model *model, struct fsdp_arena *scratch);
+void fsdp_freeze_join(struct fsdp_model *model, struct fsdp_arena *scratch);
 
 /* module-tree.c: where a name in a container may start again. All zero is before the
  * first border. */
@@ -180,13 +195,12 @@ bool fsdp_freeze_next_border(const struct fsdp_model *model,
 	struct fsdp_border *border);
 
 /* Which candidates are units, as the parameters show that are joined with the modules. */
-bool fsdp_freeze_choose_units(struct fsdp_model *model, struct fsdp_arena *scratch);
+void fsdp_freeze_choose_units(struct fsdp_model *model, struct fsdp_arena *scratch);
 
-/* freeze.c: one tensor of a model that is counted while it is read. False without an
- * error: it is not plain (needs_records). */
+/* freeze.c: one tensor of a model that is counted while it is read. False: it is not
+ * plain (needs_records). */
 bool fsdp_model_count_plain(struct fsdp_model *model, struct fsdp_tensor_record *tensor,
-	const struct fsdp_piece_record *piece, const struct fsdp_extent *extent,
-	struct fsdp_error **ret_error);
+	const struct fsdp_piece_record *piece, const struct fsdp_extent *extent);
 
 /* freeze.c: tensors so far. */
 size_t fsdp_model_counted(const struct fsdp_model *model);

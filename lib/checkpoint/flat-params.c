@@ -169,7 +169,6 @@ struct local {
 	size_t names;        /* in both tables */
 	uint64_t *base; /* by extent: where the shard begins in it, plus 1; 0: none */
 	bool *met;      /* by unit */
-	struct fsdp_error *error;
 };
 
 /* A flat parameter that is in the checkpoint. */
@@ -188,10 +187,7 @@ static const int64_t *shape_of(
 
 static struct fsdp_span name_of(struct local *local, uint32_t name)
 {
-	struct fsdp_span text = fsdp_model_name(local->model, name, local->scratch);
-	if (text.data == NULL)
-		local->model->findings.lost = true;
-	return text;
+	return fsdp_model_name(local->model, name, local->scratch);
 }
 
 static void __attribute__((format(printf, 5, 6))) report_unit(struct local *local,
@@ -300,15 +296,14 @@ static bool fits(struct local *local, const struct held *held)
 
 /* ---- runs ---- */
 
-static bool set_run(struct fsdp_model *model, struct fsdp_piece_record *piece,
-	const struct fsdp_flat_part *part, struct fsdp_error **ret_error)
+static void set_run(struct fsdp_model *model, struct fsdp_piece_record *piece,
+	const struct fsdp_flat_part *part)
 {
 	int64_t run[3] = { (int64_t)part->param_start, (int64_t)part->numel,
 		(int64_t)part->shard_start };
-	piece->box = fsdp_build_ints(model, run, 3, ret_error);
+	piece->box = fsdp_build_ints(model, run, 3);
 	piece->is_run = true;
 	piece->strides = FSDP_NONE;
-	return piece->box != FSDP_NONE;
 }
 
 /* Its runs are placed, and it is not a list of elements any more. */
@@ -320,7 +315,7 @@ static void set_shape(struct fsdp_tensor_record *tensor, fsdp_ints shape, uint32
 }
 
 /* A parameter that is only in the shards: a run of each of them. */
-static bool derive(struct local *local, const struct held *held, uint32_t name,
+static void derive(struct local *local, const struct held *held, uint32_t name,
 	const struct fsdp_flat_entry_record *entry)
 {
 	struct fsdp_model *model = local->model;
@@ -334,9 +329,7 @@ static bool derive(struct local *local, const struct held *held, uint32_t name,
 		.extra = FSDP_NONE,
 		.role = FSDP_ROLE_PARAM,
 	};
-	uint32_t id = fsdp_build_tensor(model, &record, &local->error);
-	if (id == FSDP_NONE)
-		return false;
+	uint32_t id = fsdp_build_tensor(model, &record);
 	const struct fsdp_tensor_record *shards = fsdp_model_tensor(model, held->tensor);
 	for (uint32_t i = 0; i < shards->piece_count; i++) {
 		struct fsdp_piece_record piece =
@@ -352,11 +345,9 @@ static bool derive(struct local *local, const struct held *held, uint32_t name,
 			continue;
 		piece.tensor = id;
 		piece.storage_offset += part.shard_start;
-		if (!set_run(model, &piece, &part, &local->error) ||
-			fsdp_build_piece(model, &piece, &local->error) == FSDP_NONE)
-			return false;
+		set_run(model, &piece, &part);
+		fsdp_build_piece(model, &piece);
 	}
-	return true;
 }
 
 static struct fsdp_flat_part expected_run(const struct held *held, uint32_t rank,
@@ -369,7 +360,7 @@ static struct fsdp_flat_part expected_run(const struct held *held, uint32_t rank
 }
 
 /* A parameter with a run in every rank file. */
-static bool convert(struct local *local, const struct held *held, uint32_t id,
+static void convert(struct local *local, const struct held *held, uint32_t id,
 	const struct fsdp_flat_entry_record *entry)
 {
 	struct fsdp_model *model = local->model;
@@ -377,7 +368,7 @@ static bool convert(struct local *local, const struct held *held, uint32_t id,
 	if (tensor->dims != 1 || tensor->dtype != held->flat->dtype) {
 		report_unit(local, held->unit, FSDP_NONE, tensor->name,
 			"a parameter of the plan is not a run of elements in the checkpoint");
-		return true;
+		return;
 	}
 	for (uint32_t i = 0; i < tensor->piece_count; i++) {
 		struct fsdp_piece_record *piece =
@@ -395,28 +386,26 @@ static bool convert(struct local *local, const struct held *held, uint32_t id,
 		report_unit(local, held->unit, piece->rank, tensor->name,
 			"rank %u has %llu elements of it, the plan requires %llu",
 			piece->rank, FSDP_LLU(numel), FSDP_LLU(part.numel));
-		return true;
+		return;
 	}
 	for (uint32_t i = 0; i < tensor->piece_count; i++) {
 		struct fsdp_piece_record *piece =
 			fsdp_model_piece(model, tensor->first_piece + i);
 		struct fsdp_flat_part part = expected_run(held, piece->rank, entry);
-		if (!set_run(model, piece, &part, &local->error))
-			return false;
+		set_run(model, piece, &part);
 	}
 	set_shape(tensor, entry->shape, entry->dims);
-	return true;
 }
 
-static bool place(struct local *local, const struct held *held, struct fsdp_span relative,
+static void place(struct local *local, const struct held *held, struct fsdp_span relative,
 	const struct fsdp_flat_entry_record *entry)
 {
 	uint32_t name = fsdp_names_intern(&local->model->names, held->above, relative);
-	if (name == FSDP_NONE)
-		return false;
-	if (name < local->names && local->tensor_of[name] != FSDP_NONE)
-		return convert(local, held, local->tensor_of[name], entry);
-	return derive(local, held, name, entry);
+	if (name < local->names && local->tensor_of[name] != FSDP_NONE) {
+		convert(local, held, local->tensor_of[name], entry);
+		return;
+	}
+	derive(local, held, name, entry);
 }
 
 /* A name of the unit's parameters without that of its module. */
@@ -437,7 +426,7 @@ static struct fsdp_span relative_name(
 
 /* ---- all of them ---- */
 
-static bool meet(struct local *local, uint32_t index)
+static void meet(struct local *local, uint32_t index)
 {
 	struct fsdp_model *model = local->model;
 	const struct fsdp_tensor_record *tensor = fsdp_model_tensor(model, index);
@@ -448,18 +437,18 @@ static bool meet(struct local *local, uint32_t index)
 			FSDP_PLACE(.tensor = name),
 			"the checkpoint has the flat parameter %.*s, but the plan has no unit of that module",
 			FSDP_TEXT_MOST(name, 200));
-		return true;
+		return;
 	}
 	local->met[held.unit] = true;
 	const struct fsdp_unit_record *unit = fsdp_model_unit(model, held.unit);
 	if (unit->flat == FSDP_NONE)
-		return true; /* refused at another of its names */
+		return; /* refused at another of its names */
 	held.flat = fsdp_model_flat(model, unit->flat);
 	held.cut = fsdp_ledger_cut(held.flat);
 	held.above = fsdp_names_at(&model->names, tensor->name)->parent;
 	if (!fits(local, &held)) {
 		refuse(local, held.unit);
-		return true;
+		return;
 	}
 	held.flat->from_files = true;
 	fsdp_model_tensor(model, index)->unit = held.unit;
@@ -477,20 +466,16 @@ static bool meet(struct local *local, uint32_t index)
 		if (entry->fqn == FSDP_NONE)
 			continue;
 		struct fsdp_span relative = relative_name(local, &held, entry->fqn);
-		if (relative.data == NULL || !place(local, &held, relative, entry))
-			return false;
+		place(local, &held, relative, entry);
 		for (uint32_t k = 0; k < held.flat->tie_count; k++) {
 			const struct fsdp_flat_tie_record *tie =
 				fsdp_model_flat_tie(model, held.flat->first_tie + k);
 			if (tie->same_as != entry->fqn)
 				continue;
 			relative = relative_name(local, &held, tie->fqn);
-			if (relative.data == NULL ||
-				!place(local, &held, relative, entry))
-				return false;
+			place(local, &held, relative, entry);
 		}
 	}
-	return true;
 }
 
 static bool is_flat_shard(const struct fsdp_tensor_record *tensor)
@@ -500,16 +485,13 @@ static bool is_flat_shard(const struct fsdp_tensor_record *tensor)
 	       tensor->role != FSDP_ROLE_OPTIM;
 }
 
-static bool begin(struct local *local, struct fsdp_model *model, uint32_t count)
+static void begin(struct local *local, struct fsdp_model *model, uint32_t count)
 {
 	local->names = model->names.list.count;
 	local->unit_of = FSDP_TAKE(local->scratch, local->unit_of, local->names);
 	local->tensor_of = FSDP_TAKE(local->scratch, local->tensor_of, local->names);
 	local->base = FSDP_TAKE(local->scratch, local->base, model->extents.count + 1);
 	local->met = fsdp_arena_take(local->scratch, model->units.count + 1, 1);
-	if (local->unit_of == NULL || local->tensor_of == NULL || local->base == NULL ||
-		local->met == NULL)
-		return false;
 	memset(local->unit_of, 0xff, local->names * 4);
 	memset(local->tensor_of, 0xff, local->names * 4);
 	for (uint32_t i = 0; i < count; i++)
@@ -525,10 +507,9 @@ static bool begin(struct local *local, struct fsdp_model *model, uint32_t count)
 		if (unit->flat != FSDP_NONE)
 			local->unit_of[module->name] = module->unit;
 	}
-	return true;
 }
 
-bool fsdp_freeze_local(struct fsdp_model *model, struct fsdp_arena *scratch)
+void fsdp_freeze_local(struct fsdp_model *model, struct fsdp_arena *scratch)
 {
 	struct local local = { .model = model, .scratch = scratch };
 	uint32_t count = (uint32_t)model->tensors.count, flats = 0;
@@ -536,25 +517,20 @@ bool fsdp_freeze_local(struct fsdp_model *model, struct fsdp_arena *scratch)
 		flats += is_flat_shard(fsdp_model_tensor(model, i));
 	if (!model->has_plan || model->plan.from != NULL || model->plan_only ||
 		flats == 0)
-		return true;
-	bool good = begin(&local, model, count);
-	for (uint32_t i = 0; i < count && good; i++)
+		return;
+	begin(&local, model, count);
+	for (uint32_t i = 0; i < count; i++)
 		if (is_flat_shard(fsdp_model_tensor(model, i)))
-			good = meet(&local, i);
-	if (good) {
-		for (uint32_t i = 0; i < local.model->units.count; i++) {
-			const struct fsdp_unit_record *unit =
-				fsdp_model_unit(local.model, i);
-			if (unit->flat == FSDP_NONE || local.met[i] ||
-				strcmp(unit->strategy, "NO_SHARD") == 0)
-				continue;
-			report_unit(&local, i, FSDP_NONE, FSDP_NONE,
-				"the checkpoint has no part of this flat parameter of the plan");
-			refuse(&local, i);
-		}
+			meet(&local, i);
+	for (uint32_t i = 0; i < model->units.count; i++) {
+		const struct fsdp_unit_record *unit = fsdp_model_unit(model, i);
+		if (unit->flat == FSDP_NONE || local.met[i] ||
+			strcmp(unit->strategy, "NO_SHARD") == 0)
+			continue;
+		report_unit(&local, i, FSDP_NONE, FSDP_NONE,
+			"the checkpoint has no part of this flat parameter of the plan");
+		refuse(&local, i);
 	}
-	fsdp_error_free(local.error);
-	return good;
 }
 
 /* ---- without a plan ---- */
@@ -582,7 +558,6 @@ struct inference {
 	uint32_t *tensor_of;  /* by unit: its flat parameter */
 	struct found *found;
 	size_t count;
-	struct fsdp_error *error;
 };
 
 /* The shards must have the length that the world size gives; else the layout is unknown.
@@ -613,7 +588,7 @@ static bool note_shards(struct inference *inference, uint32_t index, uint32_t un
 	return true;
 }
 
-static bool infer_flat(struct inference *inference, uint32_t index)
+static void infer_flat(struct inference *inference, uint32_t index)
 {
 	struct fsdp_model *model = inference->model;
 	const struct fsdp_tensor_record *tensor = fsdp_model_tensor(model, index);
@@ -621,20 +596,18 @@ static bool infer_flat(struct inference *inference, uint32_t index)
 		tensor->module == FSDP_NONE ? NULL
 					    : fsdp_model_module(model, tensor->module);
 	if (module == NULL || module->unit == FSDP_NONE || tensor->dims != 1)
-		return true;
+		return;
 	struct fsdp_unit_record *unit = fsdp_model_unit(inference->model, module->unit);
 	uint32_t shards = model->world_size != FSDP_NONE ? model->world_size
 							 : unit->shard_world_size;
 	uint64_t numel = (uint64_t)shape_of(model, tensor)[0];
 	if (unit->flat != FSDP_NONE || shards == 0 || numel > FSDP_FLAT_MAX)
-		return true;
+		return;
 	struct held held = { .cut = fsdp_flat_cut(numel, shards) };
 	if (!note_shards(inference, index, module->unit, &held))
-		return true;
+		return;
 	struct fsdp_flat_record *flat =
-		fsdp_build_push(model, &model->flats, &unit->flat, &inference->error);
-	if (flat == NULL)
-		return false;
+		fsdp_build_push(model, &model->flats, &unit->flat);
 	*flat = (struct fsdp_flat_record){
 		.dtype = tensor->dtype,
 		.shards = shards,
@@ -643,7 +616,6 @@ static bool infer_flat(struct inference *inference, uint32_t index)
 		.from_files = true,
 	};
 	unit->shard_world_size = shards;
-	return true;
 }
 
 /* Where a parameter begins follows from each of its runs; all must agree. */
@@ -680,19 +652,17 @@ static bool locate_runs(
 	return found.unit != FSDP_NONE;
 }
 
-static bool index_hints(struct inference *inference, struct fsdp_arena *scratch)
+static void index_hints(struct inference *inference, struct fsdp_arena *scratch)
 {
 	const struct fsdp_model *model = inference->model;
 	size_t names = model->names.list.count;
 	if (model->shape_hints.count == 0)
-		return true;
+		return;
 	inference->hint_of = FSDP_TAKE(scratch, inference->hint_of, names);
-	for (uint32_t i = 0; inference->hint_of != NULL && i < model->shape_hints.count;
-		i++) {
+	for (uint32_t i = 0; i < model->shape_hints.count; i++) {
 		const struct fsdp_shape_hint *hint = fsdp_vec_at(&model->shape_hints, i);
 		inference->hint_of[hint->name] = i + 1;
 	}
-	return inference->hint_of != NULL;
 }
 
 static const struct fsdp_shape_hint *find_hint(
@@ -730,14 +700,12 @@ static void set_hints(
 	}
 }
 
-static bool push_entry(struct inference *inference, uint32_t fqn, uint64_t start,
+static void push_entry(struct inference *inference, uint32_t fqn, uint64_t start,
 	uint64_t numel, const struct fsdp_shape_hint *hint)
 {
 	struct fsdp_model *model = inference->model;
 	struct fsdp_flat_entry_record *entry =
-		fsdp_build_push(model, &model->flat_entries, NULL, &inference->error);
-	if (entry == NULL)
-		return false;
+		fsdp_build_push(model, &model->flat_entries, NULL);
 	*entry = (struct fsdp_flat_entry_record){
 		.fqn = fqn,
 		.shape = hint != NULL ? hint->shape : FSDP_NONE,
@@ -745,7 +713,6 @@ static bool push_entry(struct inference *inference, uint32_t fqn, uint64_t start
 		.start = start,
 		.numel = numel,
 	};
-	return true;
 }
 
 /* Whether these parameters, with gaps that padding explains, fill the flat parameter. */
@@ -765,7 +732,7 @@ static bool make_up(
 }
 
 /* The order of a unit's parameters; a second name at the same place is a tie. */
-static bool list_entries(struct inference *inference, const struct found *found,
+static void list_entries(struct inference *inference, const struct found *found,
 	size_t count, struct fsdp_flat_record *flat)
 {
 	struct fsdp_model *model = inference->model;
@@ -775,10 +742,8 @@ static bool list_entries(struct inference *inference, const struct found *found,
 	for (size_t i = 0; i < count; i++) {
 		uint32_t name = fsdp_model_tensor(model, found[i].tensor)->name;
 		if (i != 0 && found[i].start == found[i - 1].start) {
-			struct fsdp_flat_tie_record *tie = fsdp_build_push(
-				model, &model->flat_ties, NULL, &inference->error);
-			if (tie == NULL)
-				return false;
+			struct fsdp_flat_tie_record *tie =
+				fsdp_build_push(model, &model->flat_ties, NULL);
 			tie->fqn = name;
 			tie->same_as = fsdp_model_flat_entry(
 				model, model->flat_entries.count - 1)
@@ -786,22 +751,18 @@ static bool list_entries(struct inference *inference, const struct found *found,
 			flat->tie_count++;
 			continue;
 		}
-		if (found[i].start > end && !push_entry(inference, FSDP_NONE, end,
-						    found[i].start - end, NULL))
-			return false;
-		if (!push_entry(inference, name, found[i].start, found[i].numel,
-			    found[i].hint))
-			return false;
+		if (found[i].start > end)
+			push_entry(inference, FSDP_NONE, end, found[i].start - end, NULL);
+		push_entry(
+			inference, name, found[i].start, found[i].numel, found[i].hint);
 		end = found[i].start + found[i].numel;
 	}
-	if (flat->numel > end &&
-		!push_entry(inference, FSDP_NONE, end, flat->numel - end, NULL))
-		return false;
+	if (flat->numel > end)
+		push_entry(inference, FSDP_NONE, end, flat->numel - end, NULL);
 	flat->entry_count = (uint32_t)model->flat_entries.count - flat->first_entry;
-	return true;
 }
 
-static bool infer_entries(struct inference *inference)
+static void infer_entries(struct inference *inference)
 {
 	FSDP_SORT(inference->found, inference->count, FSDP_BY(inference->found, unit),
 		FSDP_BY(inference->found, start), FSDP_BY(inference->found, tensor));
@@ -821,8 +782,7 @@ static bool infer_entries(struct inference *inference)
 			!make_up(found, next - i, flat->numel, flat->shards))
 			continue;
 		set_hints(inference, found, next - i);
-		if (!list_entries(inference, found, next - i, flat))
-			return false;
+		list_entries(inference, found, next - i, flat);
 		fsdp_model_tensor(inference->model, inference->tensor_of[found->unit])
 			->flags |= FSDP_TENSOR_SPREAD;
 		for (size_t k = i; k < next; k++) {
@@ -844,18 +804,16 @@ static bool infer_entries(struct inference *inference)
 						.param_start = (uint64_t)box[0],
 						.numel = (uint64_t)box[1],
 					};
-				if (!set_run(model, piece, &part, &inference->error))
-					return false;
+				set_run(model, piece, &part);
 			}
 			if (inference->found[k].hint != NULL)
 				set_shape(tensor, inference->found[k].hint->shape,
 					inference->found[k].hint->dims);
 		}
 	}
-	return true;
 }
 
-bool fsdp_model_infer_flats(struct fsdp_model *model, struct fsdp_arena *scratch)
+void fsdp_model_infer_flats(struct fsdp_model *model, struct fsdp_arena *scratch)
 {
 	uint32_t count = (uint32_t)model->tensor_count;
 	struct inference inference = {
@@ -866,21 +824,16 @@ bool fsdp_model_infer_flats(struct fsdp_model *model, struct fsdp_arena *scratch
 			FSDP_TAKE(scratch, inference.tensor_of, model->units.count + 1),
 		.found = FSDP_TAKE(scratch, inference.found, (size_t)count + 1),
 	};
-	if (inference.shards == NULL || inference.complete == NULL ||
-		inference.tensor_of == NULL || inference.found == NULL)
-		return false;
-	bool good = index_hints(&inference, scratch);
-	for (uint32_t i = 0; i < count && good; i++)
+	index_hints(&inference, scratch);
+	for (uint32_t i = 0; i < count; i++)
 		if (is_flat_shard(fsdp_model_tensor(model, i)))
-			good = infer_flat(&inference, i);
-	for (uint32_t i = 0; i < count && good; i++) {
+			infer_flat(&inference, i);
+	for (uint32_t i = 0; i < count; i++) {
 		const struct fsdp_tensor_record *tensor = fsdp_model_tensor(model, i);
 		if ((tensor->flags & FSDP_TENSOR_FLATTENED) != 0 &&
 			(tensor->flags & FSDP_TENSOR_SHAPE_INFERRED) != 0 &&
 			locate_runs(&inference, i, &inference.found[inference.count]))
 			inference.count++;
 	}
-	good = good && infer_entries(&inference);
-	fsdp_error_free(inference.error);
-	return good;
+	infer_entries(&inference);
 }

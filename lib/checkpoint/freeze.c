@@ -90,12 +90,10 @@ uint64_t fsdp_model_used(const struct fsdp_model *model,
 /* freeze.c: payload, and what of it no tensor views. Payload and what of it no tensor
  * views. A storage counts as used from the first byte of its lowest view to the last byte
  * of its highest; the inside of strided views counts too. */
-static bool freeze_storages(struct fsdp_model *model, struct fsdp_arena *scratch)
+static void freeze_storages(struct fsdp_model *model, struct fsdp_arena *scratch)
 {
 	size_t count = model->extents.count;
 	struct use *uses = FSDP_TAKE(scratch, uses, count + 1);
-	if (uses == NULL)
-		return false;
 	for (uint32_t i = 0; i < model->pieces.count; i++) {
 		const struct fsdp_piece_record *piece = fsdp_model_piece(model, i);
 		if (piece->extent == FSDP_NONE)
@@ -131,7 +129,6 @@ static bool freeze_storages(struct fsdp_model *model, struct fsdp_arena *scratch
 		model->payload += extent->length;
 		model->unused += extent->size - (uses[i].end - uses[i].begin);
 	}
-	return true;
 }
 
 /* ---- Tensors on one storage, and those that are one view of it ---- */
@@ -218,11 +215,9 @@ static bool same_view(const struct fsdp_model *model, const struct fsdp_tensor_r
 }
 
 /* freeze.c: which tensors share storages and views. */
-static bool freeze_aliases(struct fsdp_model *model, struct fsdp_arena *scratch)
+static void freeze_aliases(struct fsdp_model *model, struct fsdp_arena *scratch)
 {
 	uint32_t *last = FSDP_TAKE(scratch, last, model->extents.count + 1);
-	if (last == NULL)
-		return false;
 	/* Every tensor goes into the ring of the one before it on its storage. Returns
 	 * how many tensors share a storage with an earlier one. */
 	size_t shared = 0;
@@ -241,13 +236,11 @@ static bool freeze_aliases(struct fsdp_model *model, struct fsdp_arena *scratch)
 		shared++;
 	}
 	if (shared == 0)
-		return true;
+		return;
 	size_t slots = 16;
 	while (slots < shared * 4)
 		slots *= 2;
 	uint32_t *table = FSDP_TAKE(scratch, table, slots);
-	if (table == NULL)
-		return false;
 	struct fsdp_hasher hasher = fsdp_hasher_new();
 	for (size_t i = 0; i < model->tensor_count; i++) {
 		struct fsdp_tensor_record *tensor = fsdp_model_tensor(model, i);
@@ -283,7 +276,6 @@ static bool freeze_aliases(struct fsdp_model *model, struct fsdp_arena *scratch)
 		else
 			table[slot] = (uint32_t)i + 1;
 	}
-	return true;
 }
 
 /* ---- Natural order of names, tensors and values ---- */
@@ -333,7 +325,7 @@ static void sort_siblings(
 
 /* A name's id is above its parent's, so one pass up counts subtrees and one pass down
  * hands out ranks in pre-order: no stack, whatever the depth. */
-static bool freeze_names(struct fsdp_model *model, struct fsdp_arena *scratch)
+static void freeze_names(struct fsdp_model *model, struct fsdp_arena *scratch)
 {
 	const struct fsdp_names *names = &model->names;
 	size_t count = names->list.count;
@@ -342,9 +334,6 @@ static bool freeze_names(struct fsdp_model *model, struct fsdp_arena *scratch)
 	uint32_t *children = FSDP_TAKE(scratch, children, count);
 	uint32_t *spare = FSDP_TAKE(scratch, spare, count);
 	uint32_t *below = FSDP_TAKE(scratch, below, count);
-	if (rank == NULL || begin == NULL || children == NULL || spare == NULL ||
-		below == NULL)
-		return false;
 	for (size_t id = 1; id < count; id++)
 		begin[fsdp_names_at(names, (uint32_t)id)->parent + 1]++;
 	for (size_t id = 0; id < count; id++)
@@ -366,7 +355,6 @@ static bool freeze_names(struct fsdp_model *model, struct fsdp_arena *scratch)
 		}
 	}
 	model->name_rank = rank;
-	return true;
 }
 
 /* A stable counting sort of `count` things by the rank of their names. */
@@ -395,8 +383,6 @@ static uint32_t *sort_by_rank(const struct order *order, struct fsdp_arena *scra
 	size_t ranks = order->model->names.list.count;
 	uint32_t *place = FSDP_TAKE(scratch, place, ranks + 1);
 	uint32_t *sorted = FSDP_TAKE(scratch, sorted, order->count + 1);
-	if (place == NULL || sorted == NULL)
-		return NULL;
 	for (size_t i = 0; i < order->count; i++)
 		place[order->model->name_rank[order->name_of(order->model, (uint32_t)i)] +
 			1]++;
@@ -422,7 +408,7 @@ static uint32_t value_name(const struct fsdp_model *model, uint32_t index)
 }
 
 /* Components keep their order and follow all others. */
-static bool sort_tensors(struct fsdp_model *model, struct fsdp_arena *scratch)
+static void sort_tensors(struct fsdp_model *model, struct fsdp_arena *scratch)
 {
 	uint32_t count = (uint32_t)model->tensors.count;
 	struct order order = { model, tensor_name, count };
@@ -431,11 +417,9 @@ static bool sort_tensors(struct fsdp_model *model, struct fsdp_arena *scratch)
 	for (size_t i = 0; i < model->extras.count && !has_components; i++)
 		has_components = fsdp_model_extra(model, i)->component_count != 0;
 	if (!has_components && in_order(&order))
-		return true;
+		return;
 	uint32_t *sorted = sort_by_rank(&order, scratch);
 	uint32_t *new_index = FSDP_TAKE(scratch, new_index, (size_t)count + 1);
-	if (sorted == NULL || new_index == NULL)
-		return false;
 	uint32_t at = 0;
 	for (uint32_t i = 0; i < count; i++)
 		if (!(fsdp_model_tensor(model, sorted[i])->flags & FSDP_TENSOR_COMPONENT))
@@ -470,14 +454,12 @@ static bool sort_tensors(struct fsdp_model *model, struct fsdp_arena *scratch)
 	}
 	for (uint32_t i = 0; i < count; i++)
 		fsdp_model_tensor(model, i)->storage_next = i;
-	return true;
 }
 
 /* Natural order of all names, then of tensors and values. */
-static bool freeze_order(struct fsdp_model *model, struct fsdp_arena *scratch)
+static void freeze_order(struct fsdp_model *model, struct fsdp_arena *scratch)
 {
-	if (!sort_tensors(model, scratch))
-		return false;
+	sort_tensors(model, scratch);
 	size_t names = model->names.list.count;
 	for (uint32_t i = (uint32_t)model->tensor_count; i-- > 0;) {
 		const struct fsdp_tensor_record *tensor = fsdp_model_tensor(model, i);
@@ -486,8 +468,6 @@ static bool freeze_order(struct fsdp_model *model, struct fsdp_arena *scratch)
 		if (model->by_raw_name == NULL) {
 			model->by_raw_name =
 				FSDP_TAKE(model->arena, model->by_raw_name, names);
-			if (model->by_raw_name == NULL)
-				return false;
 			for (size_t id = 0; id < names; id++)
 				model->by_raw_name[id] = FSDP_NONE;
 		}
@@ -496,14 +476,11 @@ static bool freeze_order(struct fsdp_model *model, struct fsdp_arena *scratch)
 	size_t count = model->values.count;
 	struct order order = { model, value_name, count };
 	if (in_order(&order))
-		return true;
+		return;
 	uint32_t *sorted = sort_by_rank(&order, scratch);
 	model->sorted_values = FSDP_TAKE(model->arena, model->sorted_values, count + 1);
-	if (sorted == NULL || model->sorted_values == NULL)
-		return false;
 	for (size_t i = 0; i < count; i++)
 		model->sorted_values[i] = *fsdp_model_value(model, sorted[i]);
-	return true;
 }
 
 /*
@@ -539,24 +516,20 @@ struct fsdp_counts {
 	bool is_flat_key;
 };
 
-enum outcome { COUNTED, ODD, NO_MEMORY };
-
-/* Marks a name and all above it as modules. The second mark: one of them is a wrapper's.
- */
-static enum outcome mark_up(struct fsdp_counts *counts, uint32_t name)
+/* Marks a name and all above it as modules. False: one of them is a wrapper's. */
+static bool mark_up(struct fsdp_counts *counts, uint32_t name)
 {
 	const struct fsdp_names *names = &counts->model->names;
 	for (; name != FSDP_NONE; name = fsdp_names_at(names, name)->parent) {
 		bool again;
-		if (!fsdp_bits_set(&counts->marks, name, &again))
-			return NO_MEMORY;
+		(void)fsdp_bits_set(&counts->marks, name, &again);
 		if (again)
-			return COUNTED;
+			return true;
 		if (fsdp_name_find_wrapper(fsdp_names_segment(names, name)) != 0)
-			return ODD;
+			return false;
 		counts->modules++;
 	}
-	return COUNTED;
+	return true;
 }
 
 /* Payload, and what of it no tensor views so far. */
@@ -617,9 +590,9 @@ static void look_at(struct fsdp_counts *counts, const struct fsdp_tensor_record 
 		fsdp_name_is_flat_parameter(fsdp_span(name->text, name->size));
 }
 
-static enum outcome count_tensor(struct fsdp_counts *counts,
-	struct fsdp_tensor_record *tensor, const struct fsdp_piece_record *piece,
-	const struct fsdp_extent *extent)
+/* False: it is not plain. */
+static bool count_tensor(struct fsdp_counts *counts, struct fsdp_tensor_record *tensor,
+	const struct fsdp_piece_record *piece, const struct fsdp_extent *extent)
 {
 	enum {
 		FLAGS = FSDP_TENSOR_COMPONENT | FSDP_TENSOR_FLATTENED | FSDP_TENSOR_SPREAD
@@ -628,20 +601,20 @@ static enum outcome count_tensor(struct fsdp_counts *counts,
 	if (tensor->piece_count != 1 || tensor->dtype == FSDP_DTYPE_UNKNOWN ||
 		(tensor->flags & FLAGS) || tensor->class_index != 0 ||
 		tensor->role == FSDP_ROLE_OPTIM)
-		return ODD;
+		return false;
 	look_at(counts, tensor);
 	if (counts->is_flat_key)
-		return ODD;
+		return false;
 	if (tensor->flags & FSDP_TENSOR_ROLE_INFERRED)
 		tensor->role = (uint8_t)counts->role;
 	counts->tensors++;
 	counts->others += tensor->role == FSDP_ROLE_OTHER;
 	if (!count_piece(counts, tensor, piece, extent))
-		return ODD;
+		return false;
 	struct fsdp_sum **sum = &counts->sums[tensor->role][tensor->dtype];
 	if (*sum == NULL) {
 		if (model->sum_count == SUMS_MOST)
-			return ODD;
+			return false;
 		*sum = &model->sums[model->sum_count++];
 		**sum = (struct fsdp_sum){
 			.role = (enum fsdp_role)tensor->role,
@@ -653,53 +626,48 @@ static enum outcome count_tensor(struct fsdp_counts *counts,
 	if (tensor->role == FSDP_ROLE_PARAM && !fsdp_model_is_lone_count(tensor))
 		(*sum)->parameters += counts->numel;
 	(*sum)->bytes += counts->bytes;
-	return tensor->role == FSDP_ROLE_OTHER
-		       ? COUNTED
-		       : mark_up(counts,
-				 fsdp_names_at(&model->names, tensor->raw_name)->parent);
+	return tensor->role == FSDP_ROLE_OTHER ||
+	       mark_up(counts, fsdp_names_at(&model->names, tensor->raw_name)->parent);
 }
 
-static enum outcome count_tensors(struct fsdp_counts *counts)
+static bool count_tensors(struct fsdp_counts *counts)
 {
 	struct fsdp_model *model = counts->model;
-	enum outcome outcome = COUNTED;
-	for (uint32_t i = 0; outcome == COUNTED && i < model->tensors.count; i++) {
+	for (uint32_t i = 0; i < model->tensors.count; i++) {
 		struct fsdp_tensor_record *tensor = fsdp_model_tensor(model, i);
 		if (tensor->piece_count == 0)
-			return ODD;
+			return false;
 		const struct fsdp_piece_record *piece =
 			fsdp_model_piece(model, tensor->first_piece);
 		/* On a storage that no earlier tensor uses, if they are in ascending
 		 * order. */
 		if (piece->extent == FSDP_NONE || piece->extent < counts->next_extent)
-			return ODD;
+			return false;
 		count_extents(counts, piece->extent);
 		counts->next_extent++;
-		outcome = count_tensor(
-			counts, tensor, piece, fsdp_model_extent(model, piece->extent));
+		if (!count_tensor(counts, tensor, piece,
+			    fsdp_model_extent(model, piece->extent)))
+			return false;
 	}
 	count_extents(counts, (uint32_t)model->extents.count);
-	return outcome;
+	return true;
 }
 
-static enum outcome mark_hints(struct fsdp_counts *counts)
+static bool mark_hints(struct fsdp_counts *counts)
 {
 	const struct fsdp_vec *hints = &counts->model->class_hints;
-	enum outcome outcome = mark_up(counts, 0);
-	for (size_t i = 0; outcome == COUNTED && i < hints->count; i++) {
+	bool good = mark_up(counts, 0);
+	for (size_t i = 0; good && i < hints->count; i++) {
 		const struct fsdp_class_hint *hint = fsdp_vec_at(hints, i);
-		outcome = mark_up(counts, hint->raw_name);
+		good = mark_up(counts, hint->raw_name);
 	}
-	return outcome;
+	return good;
 }
 
-static bool sort_counted_values(struct fsdp_model *model, bool *ret_good)
+static void sort_counted_values(struct fsdp_model *model)
 {
 	size_t count = model->values.count;
 	struct fsdp_value_record *sorted = FSDP_TAKE(model->arena, sorted, count + 1);
-	*ret_good = sorted != NULL;
-	if (!*ret_good)
-		return false;
 	for (size_t i = 0; i < count; i++) {
 		const struct fsdp_value_record *value = fsdp_model_value(model, i);
 		/* After all of the sorted values that it is not before: few comparisons,
@@ -719,36 +687,29 @@ static bool sort_counted_values(struct fsdp_model *model, bool *ret_good)
 		sorted[at] = *value;
 	}
 	model->sorted_values = sorted;
-	return true;
 }
 
 static struct fsdp_counts *new_counts(struct fsdp_model *model)
 {
 	struct fsdp_counts *counts = FSDP_TAKE(model->arena, counts, 1);
 	model->sums = FSDP_TAKE(model->arena, model->sums, SUMS_MOST);
-	if (counts == NULL || model->sums == NULL)
-		return NULL;
 	counts->model = model;
 	counts->last.shape = FSDP_NONE;
 	fsdp_bits_init(&counts->marks, model->arena);
 	return counts;
 }
 
-bool fsdp_model_counting(struct fsdp_model *model, struct fsdp_error **ret_error)
+void fsdp_model_counting(struct fsdp_model *model)
 {
 	model->counting = new_counts(model);
-	return model->counting != NULL || fsdp_arena_fail(model->arena, ret_error);
 }
 
 bool fsdp_model_count_plain(struct fsdp_model *model, struct fsdp_tensor_record *tensor,
-	const struct fsdp_piece_record *piece, const struct fsdp_extent *extent,
-	struct fsdp_error **ret_error)
+	const struct fsdp_piece_record *piece, const struct fsdp_extent *extent)
 {
-	enum outcome outcome = count_tensor(model->counting, tensor, piece, extent);
-	model->needs_records |= outcome == ODD;
-	if (outcome == NO_MEMORY)
-		fsdp_arena_fail(model->arena, ret_error);
-	return outcome == COUNTED;
+	bool plain = count_tensor(model->counting, tensor, piece, extent);
+	model->needs_records |= !plain;
+	return plain;
 }
 
 size_t fsdp_model_counted(const struct fsdp_model *model)
@@ -756,39 +717,30 @@ size_t fsdp_model_counted(const struct fsdp_model *model)
 	return model->counting->tensors;
 }
 
-/* freeze.c: what can be counted without order and tree, if the model is so plain that it
- * makes no difference; else *ret_counted is false and nothing was counted. False: out of
- * memory. */
-static bool model_count(struct fsdp_model *model, bool *ret_counted)
+/* What can be counted without order and tree, if the model is so plain that it makes no
+ * difference; else nothing was counted. */
+static bool model_count(struct fsdp_model *model)
 {
-	bool begun = model->counting != NULL, good = true;
-	struct fsdp_counts *counts = model->counting;
+	bool begun = model->counting != NULL;
+	struct fsdp_counts *counts = begun ? model->counting : new_counts(model);
 	size_t tensors = begun ? counts->tensors : model->tensors.count;
 	bool plain = !model->has_plan && !model->is_set &&
 		     model->values.count <= VALUES_MOST && tensors >= model->counts_from;
-	enum outcome outcome = plain ? COUNTED : ODD;
-	*ret_counted = false;
-	if (plain && !begun) {
-		counts = new_counts(model);
-		outcome = counts != NULL ? count_tensors(counts) : NO_MEMORY;
-	}
-	if (outcome == COUNTED)
-		outcome = mark_hints(counts);
+	if (plain && !begun)
+		plain = count_tensors(counts);
 	/* Where there is nothing else, all of them are shown as a tree. */
-	if (outcome == COUNTED && counts->others == counts->tensors)
-		outcome = ODD;
-	if (outcome == COUNTED && sort_counted_values(model, &good)) {
-		model->payload += counts->payload;
-		model->unused += counts->unused;
-		model->no_visits = true;
-		model->module_count = counts->modules;
-		model->tensor_count = counts->tensors;
-		*ret_counted = true;
-		return true;
+	if (!plain || !mark_hints(counts) || counts->others == counts->tensors) {
+		model->sum_count = 0;
+		model->needs_records |= begun;
+		return false;
 	}
-	model->sum_count = 0;
-	model->needs_records |= begun && outcome == ODD;
-	return good && outcome != NO_MEMORY;
+	sort_counted_values(model);
+	model->payload += counts->payload;
+	model->unused += counts->unused;
+	model->no_visits = true;
+	model->module_count = counts->modules;
+	model->tensor_count = counts->tensors;
+	return true;
 }
 
 /*
@@ -798,7 +750,7 @@ static bool model_count(struct fsdp_model *model, bool *ret_counted)
 
 /* In how many tensors each wrapper segment occurs: flags travel from names to the names
  * below them, so each segment is compared once. */
-static bool count_prefixes(struct fsdp_model *model, struct fsdp_arena *scratch)
+static void count_prefixes(struct fsdp_model *model, struct fsdp_arena *scratch)
 {
 	size_t names = model->names.list.count;
 	size_t kinds = 0;
@@ -806,8 +758,6 @@ static bool count_prefixes(struct fsdp_model *model, struct fsdp_arena *scratch)
 		kinds++;
 	unsigned char *flags = fsdp_arena_take(scratch, names, 1);
 	model->prefixes = FSDP_TAKE(model->arena, model->prefixes, kinds);
-	if (flags == NULL || model->prefixes == NULL)
-		return false;
 	for (uint32_t id = 1; id < names; id++) {
 		size_t found =
 			fsdp_name_find_wrapper(fsdp_names_segment(&model->names, id));
@@ -829,10 +779,9 @@ static bool count_prefixes(struct fsdp_model *model, struct fsdp_arena *scratch)
 			model->prefixes[model->prefix_count++] =
 				(struct fsdp_prefix){ fsdp_name_wrapper_segment(k),
 					counts[k] };
-	return true;
 }
 
-static bool list_ranks(struct fsdp_model *model, struct fsdp_arena *scratch)
+static void list_ranks(struct fsdp_model *model, struct fsdp_arena *scratch)
 {
 	uint32_t highest = 0;
 	bool any = false;
@@ -845,11 +794,9 @@ static bool list_ranks(struct fsdp_model *model, struct fsdp_arena *scratch)
 			highest = piece->rank;
 	}
 	if (!any)
-		return true;
+		return;
 	/* fsdp_model_check refuses ranks from FSDP_RANKS_MAX on, so this is bounded. */
 	unsigned char *seen = fsdp_arena_take(scratch, (size_t)highest + 1, 1);
-	if (seen == NULL)
-		return false;
 	size_t count = 0;
 	for (uint32_t i = 0; i < model->pieces.count; i++) {
 		const struct fsdp_piece_record *piece = fsdp_model_piece(model, i);
@@ -859,15 +806,12 @@ static bool list_ranks(struct fsdp_model *model, struct fsdp_arena *scratch)
 		count++;
 	}
 	model->ranks = FSDP_TAKE(model->arena, model->ranks, count);
-	if (model->ranks == NULL)
-		return false;
 	for (uint32_t rank = 0; rank <= highest; rank++)
 		if (seen[rank])
 			model->ranks[model->rank_count++] = rank;
-	return true;
 }
 
-typedef bool (*freeze_step)(struct fsdp_model *model, struct fsdp_arena *scratch);
+typedef void (*freeze_step)(struct fsdp_model *model, struct fsdp_arena *scratch);
 
 static const freeze_step steps[] = {
 	fsdp_freeze_roles,
@@ -885,34 +829,44 @@ static const freeze_step steps[] = {
 	freeze_storages,
 };
 
-bool fsdp_model_freeze(struct fsdp_model *model, struct fsdp_budget *budget,
-	struct fsdp_error **ret_error)
+struct freezing {
+	struct fsdp_model *model;
+	struct fsdp_arena scratch;
+};
+
+static void freeze(void *context)
 {
-	bool done = true, counted = false;
-	if (!fsdp_model_check(model, ret_error))
-		return false;
-	if (model->only_counts)
-		done = model_count(model, &counted);
-	if (done && model->needs_records)
-		return false;
-	for (size_t i = 0; done && !counted && i < FSDP_COUNT(steps); i++) {
+	struct freezing *freezing = context;
+	struct fsdp_model *model = freezing->model;
+	if ((model->only_counts && model_count(model)) || model->needs_records)
+		return;
+	for (size_t i = 0; i < FSDP_COUNT(steps); i++) {
 		/* What one step needed is gone before the next: at a million tensors the
 		 * steps together would take as much again as the model. */
-		struct fsdp_arena scratch;
-		fsdp_arena_init(&scratch, budget);
-		done = steps[i](model, &scratch);
-		fsdp_arena_done(&scratch);
+		struct fsdp_arena *scratch = &freezing->scratch;
+		fsdp_arena_done(scratch);
+		fsdp_arena_init(scratch, model->arena->budget);
+		scratch->escape = model->arena->escape;
+		steps[i](model, scratch);
 	}
-	if (done && !counted)
-		model->module_count = model->modules.count;
-	if (done) {
-		for (uint32_t i = 0; i < model->files.count; i++) {
-			const struct fsdp_file_record *file = fsdp_model_file(model, i);
-			if (file->size != FSDP_UNKNOWN)
-				model->on_disk += file->size;
-		}
+	model->module_count = model->modules.count;
+}
+
+bool fsdp_model_freeze(struct fsdp_model *model, struct fsdp_error **ret_error)
+{
+	struct freezing freezing = { .model = model };
+	if (!fsdp_model_check(model, ret_error))
+		return false;
+	fsdp_arena_init(&freezing.scratch, model->arena->budget);
+	bool done =
+		fsdp_model_try(model, &freezing.scratch, freeze, &freezing, ret_error);
+	fsdp_arena_done(&freezing.scratch);
+	if (!done || model->needs_records)
+		return false;
+	for (uint32_t k = 0; k < model->files.count; k++) {
+		const struct fsdp_file_record *file = fsdp_model_file(model, k);
+		if (file->size != FSDP_UNKNOWN)
+			model->on_disk += file->size;
 	}
-	if (!done || model->findings.lost)
-		return fsdp_arena_fail(model->arena, ret_error);
-	return true;
+	return !model->findings.lost || fsdp_arena_fail(model->arena, ret_error);
 }

@@ -148,19 +148,7 @@ static bool may_be_run(
 	return fsdp_model_piece(model, tensor->first_piece)->box == FSDP_NONE;
 }
 
-/* ---- what does not count ---- */
-
 /* ---- what meets ---- */
-
-/* Text of a name for a finding. */
-static struct fsdp_span name_of(
-	struct fsdp_model *model, uint32_t name, struct fsdp_arena *scratch)
-{
-	struct fsdp_span text = fsdp_model_name(model, name, scratch);
-	if (text.data == NULL)
-		model->findings.lost = true;
-	return text;
-}
 
 static const struct fsdp_file_record *file_of(const struct merge *merge, uint32_t index)
 {
@@ -238,14 +226,12 @@ static enum likeness compare(const struct fsdp_model *model,
 
 /* Names with different content on the ranks become separate for each rank. Another shape
  * is a disagreement unless the files are slices. */
-static bool part_slices(struct merge *merge, struct fsdp_arena *scratch)
+static void part_slices(struct merge *merge, struct fsdp_arena *scratch)
 {
 	struct fsdp_model *model = merge->model;
 	uint32_t count = (uint32_t)model->tensors.count;
 	size_t names = model->names.list.count, parted[LIKE_UNKNOWN + 1] = { 0 };
 	unsigned char *likeness = fsdp_arena_take(scratch, names, 1);
-	if (likeness == NULL)
-		return false;
 	for (uint32_t i = 0; i < count; i++) {
 		const struct fsdp_tensor_record *tensor = fsdp_model_tensor(model, i);
 		uint32_t *first = &merge->first[tensor->raw_name];
@@ -283,7 +269,6 @@ static bool part_slices(struct merge *merge, struct fsdp_arena *scratch)
 			(parted[LIKE_OTHER]) + unknown == 1 ? "" : "s", model->world_size,
 			(parted[LIKE_OTHER]) + unknown == 1 ? "is" : "are", text);
 	}
-	return true;
 }
 
 static void meet(
@@ -325,7 +310,7 @@ static void meet(
 	write_kind(model, fsdp_model_tensor(model, first), theirs, sizeof theirs);
 	fsdp_find(&model->findings, FSDP_RULE_SHARDS_DISAGREE,
 		FSDP_PLACE(.file = here->path, .rank = here->rank,
-			.tensor = name_of(model, tensor->name, scratch)),
+			.tensor = fsdp_model_name(model, tensor->name, scratch)),
 		"rank files disagree about the tensor: %s here, %s in %.*s", ours, theirs,
 		FSDP_TEXT_MOST(there->path, 256));
 }
@@ -416,7 +401,7 @@ static void find_lacks(
 		return;
 	fsdp_find(&model->findings, FSDP_RULE_SHARDS_DISAGREE,
 		FSDP_PLACE(.file = record->path, .rank = record->rank,
-			.tensor = name_of(
+			.tensor = fsdp_model_name(
 				model, fsdp_model_tensor(model, first)->name, scratch)),
 		"the file has no share of %u sharded tensor%s that other ranks have, this one in %.*s",
 		count, count == 1 ? "" : "s", FSDP_TEXT_MOST(other->path, 256));
@@ -431,14 +416,12 @@ static uint32_t file_rank(const struct merge *merge, uint32_t position)
  * Each rank of one save holds a share of every sharded tensor, in one of its files. Most
  * sets are whole: ranks with as many of them as there are need no look at which.
  */
-static bool check_shares(struct merge *merge, struct fsdp_arena *scratch)
+static void check_shares(struct merge *merge, struct fsdp_arena *scratch)
 {
 	struct fsdp_model *model = merge->model;
 	uint32_t count = (uint32_t)model->tensors.count, all = 0;
 	uint64_t work = 0;
 	bool *has = fsdp_arena_take(scratch, (size_t)count + 1, 1);
-	if (has == NULL)
-		return false;
 	for (uint32_t i = 0; i < count; i++)
 		all += merge->target[i] == i &&
 		       is_everywhere(fsdp_model_tensor(model, i));
@@ -462,7 +445,6 @@ static bool check_shares(struct merge *merge, struct fsdp_arena *scratch)
 			if (merge->target[merge->order[i]] != FSDP_NONE)
 				has[merge->target[merge->order[i]]] = false;
 	}
-	return true;
 }
 
 static uint32_t extent_of(
@@ -508,14 +490,12 @@ static bool is_counted(
  * without such a storage in any file is a replica (a buffer). Only runs without elements
  * may be elsewhere.
  */
-static bool keep_backed(struct merge *merge, struct fsdp_arena *scratch)
+static void keep_backed(struct merge *merge, struct fsdp_arena *scratch)
 {
 	struct fsdp_model *model = merge->model;
 	uint32_t count = (uint32_t)model->tensors.count;
 	bool *flat = fsdp_arena_take(scratch, model->extents.count + 1, 1);
 	bool *backed = fsdp_arena_take(scratch, (size_t)count + 1, 1);
-	if (flat == NULL || backed == NULL)
-		return false;
 	for (uint32_t i = 0; i < count; i++) {
 		const struct fsdp_tensor_record *tensor = fsdp_model_tensor(model, i);
 		uint32_t extent = extent_of(model, tensor);
@@ -533,19 +513,16 @@ static bool keep_backed(struct merge *merge, struct fsdp_arena *scratch)
 	}
 	for (uint32_t i = 0; i < count; i++)
 		merge->fragments[i] &= backed[i];
-	return true;
 }
 
 /* Pieces in order of the tensors they now belong to, and of ranks. */
-static bool regroup(struct merge *merge, struct fsdp_arena *scratch)
+static void regroup(struct merge *merge, struct fsdp_arena *scratch)
 {
 	struct fsdp_model *model = merge->model;
 	uint32_t count = (uint32_t)model->tensors.count;
 	uint32_t *begin = FSDP_TAKE(scratch, begin, (size_t)count + 1);
 	struct fsdp_vec pieces;
 	fsdp_vec_init(&pieces, model->arena, sizeof(struct fsdp_piece_record));
-	if (begin == NULL)
-		return false;
 	for (uint32_t i = 0; i < count; i++)
 		if (merge->target[i] != FSDP_NONE)
 			begin[merge->target[i] + 1] +=
@@ -553,8 +530,7 @@ static bool regroup(struct merge *merge, struct fsdp_arena *scratch)
 	for (uint32_t i = 0; i < count; i++)
 		begin[i + 1] += begin[i];
 	for (uint32_t i = 0; i < begin[count]; i++)
-		if (fsdp_vec_push(&pieces) == NULL)
-			return false;
+		(void)!fsdp_vec_push(&pieces);
 	for (uint32_t i = 0; i < count; i++) {
 		struct fsdp_tensor_record *tensor =
 			fsdp_model_tensor(model, merge->order[i]);
@@ -577,41 +553,32 @@ static bool regroup(struct merge *merge, struct fsdp_arena *scratch)
 		end = begin[i];
 	}
 	model->pieces = pieces;
-	return true;
 }
 
 /* The runs of one parameter, concatenated in order of ranks. */
-static bool line_up(struct fsdp_model *model, struct fsdp_tensor_record *tensor,
+static void line_up(struct fsdp_model *model, struct fsdp_tensor_record *tensor,
 	const int64_t *lengths)
 {
-	struct fsdp_error *error = NULL;
 	int64_t at = 0;
 	for (uint32_t i = 0; i < tensor->piece_count; i++) {
 		struct fsdp_piece_record *piece =
 			fsdp_model_piece(model, tensor->first_piece + i);
 		int64_t box[2] = { at, lengths[i] };
-		piece->box = fsdp_build_ints(model, box, 2, &error);
-		if (piece->box == FSDP_NONE ||
-			__builtin_add_overflow(at, lengths[i], &at)) {
-			fsdp_error_free(error);
-			return false;
-		}
+		piece->box = fsdp_build_ints(model, box, 2);
+		if (__builtin_add_overflow(at, lengths[i], &at))
+			fsdp_arena_leave(model->arena);
 	}
-	tensor->shape = fsdp_build_ints(model, &at, 1, &error);
+	tensor->shape = fsdp_build_ints(model, &at, 1);
 	tensor->flags |= FSDP_TENSOR_FLATTENED | FSDP_TENSOR_SHAPE_INFERRED;
-	fsdp_error_free(error);
-	return tensor->shape != FSDP_NONE;
 }
 
-static bool line_up_runs(
+static void line_up_runs(
 	struct merge *merge, const fsdp_ints *old_shapes, struct fsdp_arena *scratch)
 {
 	struct fsdp_model *model = merge->model;
 	uint32_t count = (uint32_t)model->tensors.count;
 	uint32_t *filled = FSDP_TAKE(scratch, filled, (size_t)count + 1);
 	int64_t *lengths = FSDP_TAKE(scratch, lengths, model->pieces.count + 1);
-	if (filled == NULL || lengths == NULL)
-		return false;
 	/* In the order of the pieces of their targets. */
 	for (uint32_t i = 0; i < count; i++) {
 		uint32_t target = merge->target[merge->order[i]];
@@ -626,21 +593,17 @@ static bool line_up_runs(
 	for (uint32_t i = 0; i < count; i++) {
 		struct fsdp_tensor_record *tensor = fsdp_model_tensor(model, i);
 		if (merge->fragments[i] && merge->target[i] == i &&
-			tensor->piece_count != 0 &&
-			!line_up(model, tensor, lengths + tensor->first_piece))
-			return false;
+			tensor->piece_count != 0)
+			line_up(model, tensor, lengths + tensor->first_piece);
 	}
-	return true;
 }
 
 /* Takes out the tensors that became part of others or of nothing. */
-static bool compact(struct merge *merge, struct fsdp_arena *scratch)
+static void compact(struct merge *merge, struct fsdp_arena *scratch)
 {
 	struct fsdp_model *model = merge->model;
 	uint32_t at = 0, count = (uint32_t)model->tensors.count;
 	uint32_t *moved = FSDP_TAKE(scratch, moved, (size_t)count + 1);
-	if (moved == NULL)
-		return false;
 	for (uint32_t i = 0; i < count; i++) {
 		if (merge->target[i] != i)
 			continue;
@@ -663,7 +626,6 @@ static bool compact(struct merge *merge, struct fsdp_arena *scratch)
 		else
 			extra->component_count = 0;
 	}
-	return true;
 }
 
 /* ---- values ---- */
@@ -740,7 +702,7 @@ static void merge_values(
 				same->token_count == 1) {
 				char ours[32], theirs[32];
 				struct fsdp_span name =
-					name_of(model, value.name, scratch);
+					fsdp_model_name(model, value.name, scratch);
 				write_number(value.tokens, ours, sizeof ours);
 				write_number(same->tokens, theirs, sizeof theirs);
 				fsdp_find(&model->findings, FSDP_RULE_STEP_DISAGREES,
@@ -757,13 +719,11 @@ static void merge_values(
 	fsdp_vec_truncate(&model->values, at);
 }
 
-static bool merge_tensors(struct merge *merge, struct fsdp_arena *scratch)
+static void merge_tensors(struct merge *merge, struct fsdp_arena *scratch)
 {
 	struct fsdp_model *model = merge->model;
 	uint32_t count = (uint32_t)model->tensors.count;
 	fsdp_ints *shapes = FSDP_TAKE(scratch, shapes, (size_t)count + 1);
-	if (shapes == NULL)
-		return false;
 	bool flat = false;
 	for (uint32_t i = 0; i < count; i++) {
 		flat |= (fsdp_model_tensor(model, i)->flags & FSDP_TENSOR_FLATTENED) != 0;
@@ -784,20 +744,17 @@ static bool merge_tensors(struct merge *merge, struct fsdp_arena *scratch)
 				merge->target[k] = FSDP_NONE;
 		}
 	}
-	if (model->are_unproven && !flat && !part_slices(merge, scratch))
-		return false;
+	if (model->are_unproven && !flat)
+		part_slices(merge, scratch);
 	for (uint32_t i = 0; i < count; i++)
 		if (merge->target[i] != FSDP_NONE &&
 			!(fsdp_model_tensor(model, i)->flags & FSDP_TENSOR_COMPONENT))
 			meet(merge, i, flat, scratch);
-	if (!keep_backed(merge, scratch))
-		return false;
+	keep_backed(merge, scratch);
 	/* Files come in order of their names, where rank 10 is before rank 2. */
 	uint64_t *keys = FSDP_TAKE(scratch, keys, (size_t)count + 1);
 	bool sorted = true;
 	merge->order = FSDP_TAKE(scratch, merge->order, (size_t)count + 1);
-	if (keys == NULL || merge->order == NULL)
-		return false;
 	for (uint32_t i = 0; i < count; i++) {
 		keys[i] = (uint64_t)file_of(merge, i)->rank << 32 | i;
 		sorted &= i == 0 || keys[i - 1] < keys[i];
@@ -806,14 +763,16 @@ static bool merge_tensors(struct merge *merge, struct fsdp_arena *scratch)
 		FSDP_SORT(keys, count, FSDP_BY_VALUE(keys));
 	for (uint32_t i = 0; i < count; i++)
 		merge->order[i] = (uint32_t)keys[i];
-	return check_shares(merge, scratch) && regroup(merge, scratch) &&
-	       line_up_runs(merge, shapes, scratch) && compact(merge, scratch);
+	check_shares(merge, scratch);
+	regroup(merge, scratch);
+	line_up_runs(merge, shapes, scratch);
+	compact(merge, scratch);
 }
 
-bool fsdp_freeze_merge(struct fsdp_model *model, struct fsdp_arena *scratch)
+void fsdp_freeze_merge(struct fsdp_model *model, struct fsdp_arena *scratch)
 {
 	if (!model->is_set)
-		return true;
+		return;
 	size_t names = model->names.list.count;
 	size_t count = model->tensors.count;
 	struct merge merge = {
@@ -823,13 +782,8 @@ bool fsdp_freeze_merge(struct fsdp_model *model, struct fsdp_arena *scratch)
 		.file = FSDP_TAKE(scratch, merge.file, count + 1),
 		.fragments = fsdp_arena_take(scratch, count + 1, 1),
 	};
-	if (merge.first == NULL || merge.target == NULL || merge.file == NULL ||
-		merge.fragments == NULL)
-		return false;
 	memset(merge.first, 0xff, names * sizeof *merge.first);
-	if (!merge_tensors(&merge, scratch))
-		return false;
+	merge_tensors(&merge, scratch);
 	memset(merge.first, 0xff, names * sizeof *merge.first);
 	merge_values(model, merge.first, scratch);
-	return true;
 }

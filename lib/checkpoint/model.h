@@ -263,7 +263,8 @@ struct fsdp_model {
 	uint64_t counts_from;         /* so many tensors: fewer are read in full */
 	struct fsdp_counts *counting; /* NULL, or of plain tensors no records are kept */
 	bool needs_records; /* they are needed nevertheless: it must be read again */
-	bool no_visits;     /* modules were made from names, not visited */
+	struct fsdp_error *error; /* of what is left: fsdp_model_leave */
+	bool no_visits;           /* modules were made from names, not visited */
 	struct fsdp_format format;
 	uint32_t world_size;
 	uint64_t on_disk, payload, unaccounted, unused;
@@ -357,8 +358,7 @@ struct fsdp_span fsdp_model_name(
 /* Checks every index once, then sorts, links, joins and counts. Nothing may be added
  * afterwards. What it needs meanwhile is taken from the budget and given back. False
  * without an error: needs_records. */
-bool fsdp_model_freeze(struct fsdp_model *model, struct fsdp_budget *budget,
-	struct fsdp_error **ret_error);
+bool fsdp_model_freeze(struct fsdp_model *model, struct fsdp_error **ret_error);
 
 /* ---- dtype.c ---- */
 

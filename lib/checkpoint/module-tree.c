@@ -188,7 +188,7 @@ enum fsdp_role fsdp_model_role_of(
 		       : FSDP_ROLE_PARAM;
 }
 
-bool fsdp_freeze_roles(struct fsdp_model *model, struct fsdp_arena *scratch)
+void fsdp_freeze_roles(struct fsdp_model *model, struct fsdp_arena *scratch)
 {
 	uint8_t parameter = fsdp_model_class_find(FSDP_SPAN("Parameter"));
 	bool named = false;
@@ -206,7 +206,6 @@ bool fsdp_freeze_roles(struct fsdp_model *model, struct fsdp_arena *scratch)
 				(uint8_t)(named ? FSDP_ROLE_BUFFER
 						: fsdp_model_role_of(model, tensor));
 	}
-	return true;
 }
 
 /*
@@ -242,7 +241,7 @@ static void add_start(struct known_units *known, uint32_t name)
 		known->starts[known->start_count++] = name;
 }
 
-static bool find_starts(struct known_units *known)
+static void find_starts(struct known_units *known)
 {
 	struct fsdp_model *model = known->model;
 	size_t seen = 0;
@@ -254,14 +253,11 @@ static bool find_starts(struct known_units *known)
 			continue;
 		struct fsdp_span name =
 			fsdp_model_name(model, tensor->name, known->scratch);
-		if (name.data == NULL)
-			return false;
 		seen++;
 		while (fsdp_freeze_next_border(model, tensor, name, &border))
 			add_start(known, fsdp_names_find(&model->names, 0,
 						 fsdp_span(name.data, border.at - 1)));
 	}
-	return true;
 }
 
 /* ---- from there to a module ---- */
@@ -323,7 +319,7 @@ static struct fsdp_span below_begin(
 	return fsdp_span(name.data + size + 1, name.size - size - 1);
 }
 
-/* The name of a module that is most like this one. data NULL: out of memory. */
+/* The name of a module that is most like this one. */
 static struct fsdp_span nearest_name(
 	const struct known_units *known, struct fsdp_span unit)
 {
@@ -337,8 +333,6 @@ static struct fsdp_span nearest_name(
 			continue;
 		struct fsdp_span name =
 			fsdp_model_name(model, module->name, known->scratch);
-		if (name.data == NULL)
-			return name;
 		size_t shared = alike(unit, below_begin(known, name));
 		if (shared > most || (shared == most && name.size < least_size)) {
 			most = shared;
@@ -349,45 +343,38 @@ static struct fsdp_span nearest_name(
 	return nearest;
 }
 
-static bool report_unmet(
+static void report_unmet(
 	const struct known_units *known, struct fsdp_span unit, bool near)
 {
-	struct fsdp_span nearest = FSDP_SPAN("");
-	if (near) {
-		nearest = nearest_name(known, unit);
-		if (nearest.data == NULL)
-			return false;
-	}
+	struct fsdp_span nearest = near ? nearest_name(known, unit) : FSDP_SPAN("");
 	fsdp_find(&known->model->findings, FSDP_RULE_PLAN_MISMATCH,
 		FSDP_PLACE(.module = unit),
 		nearest.size != 0
 			? "unit '%.*s' of the trace is not a module of the checkpoint (nearest: %.*s)"
 			: "unit '%.*s' of the trace is not a module of the checkpoint",
 		FSDP_TEXT_MOST(unit, NAME_SHOWN), FSDP_TEXT_MOST(nearest, NAME_SHOWN));
-	return true;
 }
 
 /* ---- the tree ---- */
 
-static bool add_unit(struct known_units *known, uint32_t visit, const uint32_t *ranks)
+/* A unit that has only these facts. */
+static struct fsdp_unit_record *append_unit(
+	struct fsdp_model *model, uint32_t module, const char *api, uint32_t world_size)
 {
-	struct fsdp_model *model = known->model;
 	struct fsdp_unit_record *unit = fsdp_vec_push(&model->units);
-	if (unit == NULL)
-		return false;
 	*unit = (struct fsdp_unit_record){
-		.module = visit,
+		.module = module,
 		.mesh = FSDP_NONE,
 		.flat = FSDP_NONE,
-		.shard_world_size = ranks[visit] > 1 ? ranks[visit] : FSDP_NONE,
-		.replicate_world_size = ranks[visit] > 1 ? 1 : FSDP_NONE,
+		.shard_world_size = world_size,
+		.replicate_world_size = world_size != FSDP_NONE ? 1 : FSDP_NONE,
 		.use_orig_params = -1,
 		.reshard_after_forward = -1,
 		.cpu_offload = -1,
-		.api = "fsdp2",
+		.api = api,
 	};
-	fsdp_model_module(model, visit)->unit = (uint32_t)model->units.count - 1;
-	return true;
+	fsdp_model_module(model, module)->unit = (uint32_t)model->units.count - 1;
+	return unit;
 }
 
 /* By visit: over how many ranks parameters in it and below it are sharded, at most. */
@@ -395,7 +382,7 @@ static uint32_t *count_ranks(const struct known_units *known)
 {
 	const struct fsdp_model *model = known->model;
 	uint32_t *ranks = FSDP_TAKE(known->scratch, ranks, model->modules.count + 1);
-	for (uint32_t i = 0; ranks != NULL && i < model->tensor_count; i++) {
+	for (uint32_t i = 0; i < model->tensor_count; i++) {
 		const struct fsdp_tensor_record *tensor = fsdp_model_tensor(model, i);
 		if (tensor->module == FSDP_NONE || tensor->role != FSDP_ROLE_PARAM ||
 			!fsdp_model_is_sharded(model, tensor))
@@ -404,7 +391,7 @@ static uint32_t *count_ranks(const struct known_units *known)
 		if (count > ranks[tensor->module])
 			ranks[tensor->module] = count;
 	}
-	for (uint32_t i = (uint32_t)model->modules.count; ranks != NULL && i-- > 1;) {
+	for (uint32_t i = (uint32_t)model->modules.count; i-- > 1;) {
 		uint32_t parent = fsdp_model_module(model, i)->parent;
 		if (ranks[i] > ranks[parent])
 			ranks[parent] = ranks[i];
@@ -414,14 +401,12 @@ static uint32_t *count_ranks(const struct known_units *known)
 
 /* module-tree.c: units whose names a trace has, in the modules of the checkpoint. A unit
  * without a module is a finding. */
-static bool freeze_known_units(struct fsdp_model *model, struct fsdp_arena *scratch)
+static void freeze_known_units(struct fsdp_model *model, struct fsdp_arena *scratch)
 {
 	struct known_units known = { .model = model, .scratch = scratch };
 	size_t unmet = 0;
 	size_t names = model->names.list.count;
 	known.visit_of = FSDP_TAKE(known.scratch, known.visit_of, names);
-	if (known.visit_of == NULL)
-		return false;
 	memset(known.visit_of, 0xff, names * sizeof *known.visit_of);
 	for (uint32_t i = 0; i < model->modules.count; i++) {
 		const struct fsdp_module_record *module = fsdp_model_module(model, i);
@@ -429,8 +414,7 @@ static bool freeze_known_units(struct fsdp_model *model, struct fsdp_arena *scra
 		if (known.visit_of[module->name] == FSDP_NONE)
 			known.visit_of[module->name] = i;
 	}
-	if (!find_starts(&known))
-		return false;
+	find_starts(&known);
 	/* Where most units have a module. */
 	uint32_t best = 0;
 	size_t most = 0;
@@ -446,23 +430,18 @@ static bool freeze_known_units(struct fsdp_model *model, struct fsdp_arena *scra
 	}
 	uint32_t start = best, *ranks = count_ranks(&known);
 	known.begin = fsdp_model_name(model, start, scratch);
-	if (ranks == NULL || known.begin.data == NULL)
-		return false;
 	for (size_t i = 0; i < model->known_units.count; i++) {
 		struct fsdp_span unit = unit_at(&known, i);
 		uint32_t visit = find_visit(&known, start, unit);
-		bool good = true;
 		if (visit == FSDP_NONE)
-			good = report_unmet(&known, unit, unmet++ < NEAREST_FOR);
+			report_unmet(&known, unit, unmet++ < NEAREST_FOR);
 		else if (fsdp_model_module(model, visit)->unit == FSDP_NONE)
-			good = add_unit(&known, visit, ranks);
-		if (!good)
-			return false;
+			append_unit(model, visit, "fsdp2",
+				ranks[visit] > 1 ? ranks[visit] : FSDP_NONE);
 	}
 	model->plan.unit_count = (uint32_t)model->units.count;
 	if (known.visit_of[start] != FSDP_NONE)
 		model->plan.begin = known.visit_of[start];
-	return true;
 }
 
 /*
@@ -492,36 +471,33 @@ static bool is_only_optimizer(const struct fsdp_model *model)
 }
 
 /* Marks a name and all above it; stops at one that is marked. */
-static void mark_up(const struct fsdp_names *names, unsigned char *marks, uint32_t name)
+static void mark_up(const struct fsdp_names *names, uint32_t *marks, uint32_t name)
 {
-	while (name != FSDP_NONE && !marks[name]) {
-		marks[name] = 1;
-		name = fsdp_names_at(names, name)->parent;
-	}
+	for (; marks[name] == FSDP_NONE; name = fsdp_names_at(names, name)->parent)
+		marks[name] = 0;
 }
 
-static void mark_modules(const struct fsdp_model *model, unsigned char *marks)
+/* By name: the clean name of each that is a module's, where wrapper segments fall away
+ * with their dots; FSDP_NONE: of a name that no module has. */
+static uint32_t *clean_modules(struct fsdp_model *model, struct fsdp_arena *scratch)
 {
+	size_t count = model->names.list.count;
 	bool only_optimizer = is_only_optimizer(model);
-	marks[0] = 1;
+	uint32_t *clean = FSDP_TAKE(scratch, clean, count);
+	memset(clean, 0xff, count * sizeof *clean);
+	clean[0] = 0;
 	for (size_t i = 0; i < model->tensors.count; i++) {
 		const struct fsdp_tensor_record *tensor = fsdp_model_tensor(model, i);
-		if (shows_in_tree(tensor, only_optimizer))
-			mark_up(&model->names, marks,
+		if (shows_in_tree(tensor, only_optimizer) && tensor->raw_name != 0)
+			mark_up(&model->names, clean,
 				fsdp_names_at(&model->names, tensor->raw_name)->parent);
 	}
 	for (size_t i = 0; i < model->class_hints.count; i++) {
 		const struct fsdp_class_hint *hint = fsdp_vec_at(&model->class_hints, i);
-		mark_up(&model->names, marks, hint->raw_name);
+		mark_up(&model->names, clean, hint->raw_name);
 	}
-}
-
-/* The clean name of every marked name: wrapper segments fall away with their dots. */
-static bool clean_modules(struct fsdp_model *model, const unsigned char *marks,
-	uint32_t *clean, size_t count)
-{
 	for (uint32_t id = 1; id < count; id++) {
-		if (!marks[id])
+		if (clean[id] == FSDP_NONE)
 			continue;
 		uint32_t parent = fsdp_names_at(&model->names, id)->parent;
 		struct fsdp_span segment = fsdp_names_segment(&model->names, id);
@@ -532,62 +508,49 @@ static bool clean_modules(struct fsdp_model *model, const unsigned char *marks,
 		else
 			clean[id] =
 				fsdp_names_child(&model->names, clean[parent], segment);
-		if (clean[id] == FSDP_NONE)
-			return false;
 	}
-	return true;
+	return clean;
 }
 
 /*
  * Without a plan: one visit for every raw name above a tensor. Clean names are made
  * before names are put into order; the visits come after that, in pre-order at once.
  */
-bool fsdp_freeze_visits(struct fsdp_model *model, struct fsdp_arena *scratch)
+void fsdp_freeze_visits(struct fsdp_model *model, struct fsdp_arena *scratch)
 {
 	if (model->has_plan)
-		return true;
+		return;
 	model->no_visits = true;
-	size_t count = model->names.list.count;
-	unsigned char *marks = fsdp_arena_take(scratch, count, 1);
-	uint32_t *clean = FSDP_TAKE(scratch, clean, count);
-	if (marks == NULL || clean == NULL)
-		return false;
-	mark_modules(model, marks);
-	return clean_modules(model, marks, clean, count);
+	(void)clean_modules(model, scratch);
 }
 
-static bool add_visit(
+static void add_visit(
 	struct fsdp_model *model, uint32_t raw, uint32_t clean, uint32_t *visit_of)
 {
 	const struct fsdp_name *name = fsdp_names_at(&model->names, raw);
 	uint32_t index = (uint32_t)model->modules.count;
 	uint32_t parent = name->parent == FSDP_NONE ? FSDP_NONE : visit_of[name->parent];
-	if (!fsdp_vec_add(&model->modules,
-		    &(struct fsdp_module_record){
-			    .name = clean,
-			    .raw_name = raw,
-			    .torch_prefix = raw,
-			    .torch_clean = clean,
-			    .depth =
-				    parent == FSDP_NONE
-					    ? 0
-					    : fsdp_model_module(model, parent)->depth + 1,
-			    .parent = parent,
-			    .same_as = FSDP_NONE,
-			    .unit = FSDP_NONE,
-		    }))
-		return false;
+	fsdp_vec_append(&model->modules,
+		&(struct fsdp_module_record){
+			.name = clean,
+			.raw_name = raw,
+			.torch_prefix = raw,
+			.torch_clean = clean,
+			.depth = parent == FSDP_NONE
+					 ? 0
+					 : fsdp_model_module(model, parent)->depth + 1,
+			.parent = parent,
+			.same_as = FSDP_NONE,
+			.unit = FSDP_NONE,
+		});
 	visit_of[raw] = index;
-	return true;
 }
 
 /* A visit whose only content is the module under a wrapper's segment is that wrapper. */
-static bool mark_wrappers(struct fsdp_model *model, struct fsdp_arena *scratch)
+static void mark_wrappers(struct fsdp_model *model, struct fsdp_arena *scratch)
 {
 	size_t count = model->modules.count;
 	uint32_t *children = FSDP_TAKE(scratch, children, count);
-	if (children == NULL)
-		return false;
 	for (uint32_t i = 1; i < count; i++)
 		children[fsdp_model_module(model, i)->parent]++;
 	for (uint32_t i = 1; i < count; i++) {
@@ -600,46 +563,32 @@ static bool mark_wrappers(struct fsdp_model *model, struct fsdp_arena *scratch)
 			parent->tensor_count == 0)
 			parent->wrapper = (uint8_t)wrapper;
 	}
-	return true;
 }
 
-static bool own_by_names(struct fsdp_model *model, struct fsdp_arena *scratch)
+static void own_by_names(struct fsdp_model *model, struct fsdp_arena *scratch)
 {
-	size_t names = model->names.list.count;
-	uint32_t *visit_of = FSDP_TAKE(scratch, visit_of, names);
-	if (visit_of == NULL)
-		return false;
-	memset(visit_of, 0xff, names * sizeof *visit_of);
-	/* Raw names by rank are in depth-first pre-order. */
 	size_t count = model->names.list.count;
-	unsigned char *marks = fsdp_arena_take(scratch, count, 1);
-	uint32_t *clean = FSDP_TAKE(scratch, clean, count);
+	uint32_t *visit_of = FSDP_TAKE(scratch, visit_of, count);
 	uint32_t *by_rank = FSDP_TAKE(scratch, by_rank, count);
-	if (marks == NULL || clean == NULL || by_rank == NULL)
-		return false;
-	mark_modules(model, marks);
-	if (!clean_modules(model, marks, clean, count))
-		return false;
+	const uint32_t *clean = clean_modules(model, scratch);
+	memset(visit_of, 0xff, count * sizeof *visit_of);
+	/* Raw names by rank are in depth-first pre-order. */
 	for (uint32_t id = 0; id < count; id++)
 		by_rank[model->name_rank[id]] = id;
 	for (size_t rank = 0; rank < count; rank++)
-		if (marks[by_rank[rank]] &&
-			!add_visit(model, by_rank[rank], clean[by_rank[rank]], visit_of))
-			return false;
+		if (clean[by_rank[rank]] != FSDP_NONE)
+			add_visit(model, by_rank[rank], clean[by_rank[rank]], visit_of);
 	/* The names of all modules, written out: they all begin with those above them. */
 	enum { NAME_STEP = 4 }; /* bytes */
 	uint64_t *lengths = FSDP_TAKE(scratch, lengths, model->modules.count);
 	uint64_t steps = 0;
-	if (lengths == NULL)
-		return false;
 	for (uint32_t i = 1; i < model->modules.count; i++) {
 		const struct fsdp_module_record *module = fsdp_model_module(model, i);
 		lengths[i] = lengths[module->parent] + 1 +
 			     fsdp_names_segment(&model->names, module->raw_name).size;
 		steps += lengths[i] / NAME_STEP;
 	}
-	if (!fsdp_budget_work(model->arena->budget, steps, NULL))
-		return false;
+	fsdp_model_work(model, steps);
 	bool only_optimizer = is_only_optimizer(model);
 	for (uint32_t i = 0; i < model->tensor_count; i++) {
 		struct fsdp_tensor_record *tensor = fsdp_model_tensor(model, i);
@@ -655,15 +604,12 @@ static bool own_by_names(struct fsdp_model *model, struct fsdp_arena *scratch)
 		module->class_name = hint->class_name;
 		module->class_inferred = hint->inferred;
 	}
-	return true;
 }
 
 /* Own tensors of each module, in order, as concatenated lists. */
-static bool group_owned(struct fsdp_model *model)
+static void group_owned(struct fsdp_model *model)
 {
 	model->owned = FSDP_TAKE(model->arena, model->owned, model->tensor_count + 1);
-	if (model->owned == NULL)
-		return false;
 	for (uint32_t i = 0; i < model->tensor_count; i++) {
 		uint32_t module = fsdp_model_tensor(model, i)->module;
 		if (module != FSDP_NONE)
@@ -683,7 +629,6 @@ static bool group_owned(struct fsdp_model *model)
 		struct fsdp_module_record *module = fsdp_model_module(model, owner);
 		model->owned[module->first_tensor + module->tensor_count++] = i;
 	}
-	return true;
 }
 
 /*
@@ -723,25 +668,10 @@ static uint64_t parameters_of(
 static struct fsdp_unit_record *infer_unit(
 	struct fsdp_model *model, uint32_t module, const char *api, uint32_t world_size)
 {
-	struct fsdp_unit_record *unit = fsdp_vec_push(&model->units);
-	if (unit == NULL)
-		return NULL;
-	*unit = (struct fsdp_unit_record){
-		.module = module,
-		.mesh = FSDP_NONE,
-		.flat = FSDP_NONE,
-		.shard_world_size = world_size,
-		.replicate_world_size = 1,
-		.use_orig_params = -1,
-		.reshard_after_forward = -1,
-		.cpu_offload = -1,
-		.inferred = true,
-		.api = api,
-		.strategy = "FULL_SHARD",
-	};
-	struct fsdp_module_record *record = fsdp_model_module(model, module);
-	record->unit = (uint32_t)model->units.count - 1;
-	record->unit_inferred = true;
+	struct fsdp_unit_record *unit = append_unit(model, module, api, world_size);
+	unit->inferred = true;
+	unit->strategy = "FULL_SHARD";
+	fsdp_model_module(model, module)->unit_inferred = true;
 	return unit;
 }
 
@@ -767,12 +697,10 @@ static bool is_list(const struct tally *tally)
 
 /* The topmost modules under which every parameter is sharded. Wrappers pass it on to
  * what they wrap, and lists of blocks to these. */
-static bool infer_from_placements(struct fsdp_model *model, struct fsdp_arena *scratch)
+static void infer_from_placements(struct fsdp_model *model, struct fsdp_arena *scratch)
 {
 	size_t count = model->modules.count;
 	struct tally *tallies = FSDP_TAKE(scratch, tallies, count + 1);
-	if (tallies == NULL)
-		return false;
 	for (uint32_t i = 0; i < model->tensor_count; i++) {
 		const struct fsdp_tensor_record *tensor = fsdp_model_tensor(model, i);
 		if (tensor->module == FSDP_NONE || tensor->role != FSDP_ROLE_PARAM)
@@ -815,22 +743,18 @@ static bool infer_from_placements(struct fsdp_model *model, struct fsdp_arena *s
 			above = fsdp_model_module(model, above)->parent;
 		if (above != FSDP_NONE && all_sharded(&tallies[above]))
 			continue;
-		if (infer_unit(model, i, "fsdp2", tallies[i].world_size) == NULL)
-			return false;
+		infer_unit(model, i, "fsdp2", tallies[i].world_size);
 	}
-	return true;
 }
 
 /* Likewise one that a file describes, with its children. */
-static bool infer_from_described(
+static void infer_from_described(
 	struct fsdp_model *model, struct fsdp_arena *scratch, bool *ret_any)
 {
 	uint32_t *flat_of; /* by clean name of the module, plus one */
 	if (model->flat_modules.count == 0)
-		return true;
+		return;
 	flat_of = FSDP_TAKE(scratch, flat_of, model->names.list.count);
-	if (flat_of == NULL)
-		return false;
 	for (uint32_t i = 0; i < model->flat_modules.count; i++) {
 		const struct fsdp_flat_module *of = fsdp_vec_at(&model->flat_modules, i);
 		flat_of[of->module] = of->flat + 1;
@@ -844,24 +768,20 @@ static bool infer_from_described(
 			record->shards = model->world_size;
 		struct fsdp_unit_record *unit =
 			infer_unit(model, i, "fsdp1", record->shards);
-		if (unit == NULL)
-			return false;
 		unit->flat = *flat - 1;
 		*flat = 0;
 		*ret_any = true;
 	}
-	return true;
 }
 
-/* Every tensor belongs to the unit of the nearest sharded module above it. */
-static bool spread_units(struct fsdp_model *model, struct fsdp_arena *scratch)
+/* Every tensor belongs to the unit of the nearest sharded module above it. Lists the
+ * parameters of each, in order of tensors. */
+static void spread_units(struct fsdp_model *model, struct fsdp_arena *scratch)
 {
 	size_t count = model->modules.count;
 	if (model->units.count == 0)
-		return true;
+		return;
 	uint32_t *nearest = FSDP_TAKE(scratch, nearest, count + 1);
-	if (nearest == NULL)
-		return false;
 	for (uint32_t i = 0; i < count; i++) {
 		const struct fsdp_module_record *module = fsdp_model_module(model, i);
 		nearest[i] = module->unit != FSDP_NONE     ? module->unit
@@ -880,18 +800,6 @@ static bool spread_units(struct fsdp_model *model, struct fsdp_arena *scratch)
 		unit->parameters += parameters_of(model, tensor);
 		unit->bytes += fsdp_model_bytes(model, tensor);
 	}
-	return true;
-}
-
-/* The parameters of inferred units, in order of tensors. */
-static bool list_unit_fqns(struct fsdp_model *model)
-{
-	if (model->units.count == 0)
-		return true;
-	for (uint32_t unit_id = 0; unit_id < model->units.count; unit_id++) {
-		fsdp_model_unit(model, unit_id)->first_fqn =
-			(uint32_t)model->unit_fqns.count;
-	}
 	/* Units are in pre-order and tensors in natural order of names, so the tensors of
 	 * one unit are mostly neighbours; a counting pass keeps it linear in any case. */
 	for (uint32_t i = 0; i < model->tensor_count; i++) {
@@ -905,8 +813,7 @@ static bool list_unit_fqns(struct fsdp_model *model)
 		unit->first_fqn = next;
 		next += unit->fqn_count;
 		for (uint32_t i = 0; i < unit->fqn_count; i++)
-			if (fsdp_vec_push(&model->unit_fqns) == NULL)
-				return false;
+			(void)!fsdp_vec_push(&model->unit_fqns);
 		unit->fqn_count = 0;
 	}
 	for (uint32_t i = 0; i < model->tensor_count; i++) {
@@ -919,17 +826,16 @@ static bool list_unit_fqns(struct fsdp_model *model)
 		*fqn = (struct fsdp_unit_fqn_record){ FSDP_NONE, tensor->name,
 			FSDP_NONE };
 	}
-	return true;
 }
 
-static bool infer_units(struct fsdp_model *model, struct fsdp_arena *scratch)
+static void infer_units(struct fsdp_model *model, struct fsdp_arena *scratch)
 {
 	bool flat = false, described = false;
-	if (model->known_units.count != 0)
-		return freeze_known_units(model, scratch) &&
-		       spread_units(model, scratch) && list_unit_fqns(model);
-	if (!infer_from_described(model, scratch, &described))
-		return false;
+	if (model->known_units.count != 0) {
+		freeze_known_units(model, scratch);
+		return;
+	}
+	infer_from_described(model, scratch, &described);
 	/* A flat parameter proves its unit. */
 	for (uint32_t i = 0; i < model->tensor_count; i++) {
 		const struct fsdp_tensor_record *tensor = fsdp_model_tensor(model, i);
@@ -939,28 +845,24 @@ static bool infer_units(struct fsdp_model *model, struct fsdp_arena *scratch)
 			fsdp_model_module(model, tensor->module)->unit != FSDP_NONE)
 			continue;
 		flat = true;
-		if (infer_unit(model, tensor->module, "fsdp1",
-			    fsdp_model_shard_count(model, tensor)) == NULL)
-			return false;
+		infer_unit(model, tensor->module, "fsdp1",
+			fsdp_model_shard_count(model, tensor));
 	}
-	if (described)
-		return spread_units(model, scratch) && list_unit_fqns(model);
-	if (flat ? !fsdp_model_infer_flats(model, scratch)
-		 : !model->is_split && !infer_from_placements(model, scratch))
-		return false;
-	return spread_units(model, scratch) && list_unit_fqns(model);
+	if (flat && !described)
+		fsdp_model_infer_flats(model, scratch);
+	else if (!described && !model->is_split)
+		infer_from_placements(model, scratch);
 }
 
-bool fsdp_freeze_tree(struct fsdp_model *model, struct fsdp_arena *scratch)
+void fsdp_freeze_tree(struct fsdp_model *model, struct fsdp_arena *scratch)
 {
 	bool partial = model->has_plan && model->plan.from != NULL;
 
-	if (!model->has_plan && !own_by_names(model, scratch))
-		return false;
-	if (!group_owned(model))
-		return false;
-	if (!model->has_plan && !mark_wrappers(model, scratch))
-		return false;
+	if (!model->has_plan)
+		own_by_names(model, scratch);
+	group_owned(model);
+	if (!model->has_plan)
+		mark_wrappers(model, scratch);
 	for (uint32_t i = 1; i < model->modules.count; i++) {
 		struct fsdp_module_record *module = fsdp_model_module(model, i);
 		const struct fsdp_module_record *parent =
@@ -968,15 +870,15 @@ bool fsdp_freeze_tree(struct fsdp_model *model, struct fsdp_arena *scratch)
 		module->shown_depth = parent->shown_depth +
 				      (parent->wrapper == FSDP_WRAPPER_NONE ? 1 : 0);
 	}
-	if (!model->has_plan && !infer_units(model, scratch))
-		return false;
+	if (!model->has_plan)
+		infer_units(model, scratch);
 	/* Of units that are known by their modules alone. */
-	if (partial && !model->plan_only &&
-		(!fsdp_freeze_choose_units(model, scratch) ||
-			!fsdp_model_infer_flats(model, scratch)))
-		return false;
-	if (partial && (!spread_units(model, scratch) || !list_unit_fqns(model)))
-		return false;
+	if (partial && !model->plan_only) {
+		fsdp_freeze_choose_units(model, scratch);
+		fsdp_model_infer_flats(model, scratch);
+	}
+	if (partial || !model->has_plan)
+		spread_units(model, scratch);
 	if (!model->has_plan || model->plan_lists_none)
 		for (uint32_t i = 0; i < model->tensor_count; i++) {
 			const struct fsdp_tensor_record *tensor =
@@ -999,5 +901,4 @@ bool fsdp_freeze_tree(struct fsdp_model *model, struct fsdp_arena *scratch)
 		parent->parameters += module->parameters;
 		parent->bytes += module->bytes;
 	}
-	return true;
 }

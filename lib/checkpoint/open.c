@@ -258,7 +258,7 @@ static void look_at(
 	struct fsdp_names *names = &checkpoint->model.names;
 	struct fsdp_arena *copies = names->copies;
 	names->copies = checkpoint->model.arena;
-	if (!family->read(&reading, &look, &error))
+	if (!fsdp_family_read(&reading, family, &look, &error))
 		pass_over(looking, name, error);
 	names->copies = copies;
 	fsdp_names_let_go(names);
@@ -638,7 +638,7 @@ static enum fsdp_outcome freeze(struct opening *opening, struct fsdp_error **ret
 {
 	struct fsdp_checkpoint *checkpoint = opening->checkpoint;
 	struct fsdp_model *model = &checkpoint->model;
-	if (!fsdp_model_freeze(model, &checkpoint->budget, ret_error))
+	if (!fsdp_model_freeze(model, ret_error))
 		return fsdp_opening_outcome(opening, false);
 	/* Which metadata was about two names of one tensor. */
 	for (size_t i = 0; i < checkpoint->model.declared.count; i++) {

@@ -54,23 +54,19 @@ static struct fsdp_span find_parameter(const struct plan_names *names,
 	return (struct fsdp_span){ 0 };
 }
 
-static bool add_planned(
+static void add_planned(
 	const struct plan_names *names, const struct fsdp_tensor_record *tensor)
 {
 	struct fsdp_model *model = names->model;
 	uint32_t visit;
 	struct fsdp_span name = fsdp_model_name(model, tensor->name, names->scratch);
-	if (name.data == NULL)
-		return false;
 	struct fsdp_span parameter = find_parameter(names, tensor, name, &visit);
 	if (parameter.data == NULL)
-		return true;
+		return;
 	uint32_t id = parameter.size == name.size
 			      ? tensor->name
 			      : fsdp_names_intern(&model->names, 0, parameter);
 	struct fsdp_planned *planned = fsdp_vec_push(&model->planned);
-	if (planned == NULL || id == FSDP_NONE)
-		return false;
 	*planned = (struct fsdp_planned){
 		.name = id,
 		.key = id,
@@ -85,21 +81,18 @@ static bool add_planned(
 		.placement = FSDP_NONE,
 		.tensor = FSDP_NONE,
 	};
-	return true;
 }
 
 /* plan-join.c: of a plan that lists none, the parameters that the checkpoint has in its
  * modules. `visit_of` is by clean name, of `name_count`; `stripped` by visit: its name
  * without segments of wrappers. */
-static bool freeze_plan_tensors(struct fsdp_model *model, const uint32_t *visit_of,
+static void freeze_plan_tensors(struct fsdp_model *model, const uint32_t *visit_of,
 	size_t name_count, const uint32_t *stripped, struct fsdp_arena *scratch)
 {
 	struct plan_names names = { model, scratch, visit_of, NULL, name_count };
 	names.stripped_visit = FSDP_TAKE(scratch, names.stripped_visit, name_count);
 	/* Names are borrowed where they are new: these stay. */
 	struct fsdp_arena *copies = model->names.copies;
-	if (names.stripped_visit == NULL)
-		return false;
 	memset(names.stripped_visit, 0xff, name_count * sizeof(uint32_t));
 	for (uint32_t i = (uint32_t)model->modules.count; i-- > 0;) {
 		const struct fsdp_module_record *module = fsdp_model_module(model, i);
@@ -108,17 +101,15 @@ static bool freeze_plan_tensors(struct fsdp_model *model, const uint32_t *visit_
 			*visit = i;
 	}
 	model->names.copies = model->arena;
-	bool good = true;
-	for (size_t i = 0; i < model->tensors.count && good; i++) {
+	for (size_t i = 0; i < model->tensors.count; i++) {
 		const struct fsdp_tensor_record *tensor = fsdp_model_tensor(model, i);
 		if ((tensor->role == FSDP_ROLE_PARAM ||
 			    tensor->role == FSDP_ROLE_BUFFER) &&
 			!(tensor->flags & FSDP_TENSOR_COMPONENT))
-			good = add_planned(&names, tensor);
+			add_planned(&names, tensor);
 	}
 	model->names.copies = copies;
 	fsdp_names_let_go(&model->names);
-	return good;
 }
 
 /* ---- what does not meet ---- */
@@ -138,10 +129,6 @@ static void freeze_compare_modules(struct fsdp_model *model, struct fsdp_arena *
 	if (count == 0)
 		return;
 	struct fsdp_span name = fsdp_model_name(model, first, scratch);
-	if (name.data == NULL) {
-		model->findings.lost = true;
-		return;
-	}
 	fsdp_find(&model->findings, FSDP_RULE_PLAN_MISMATCH, FSDP_PLACE(.tensor = name),
 		"%u of the checkpoint's parameters and buffers are in modules that the printed model does not have; the first is %.*s",
 		count, FSDP_TEXT_MOST(name, 200));
@@ -154,15 +141,13 @@ struct holds {
 	uint32_t parameters, sharded, ranks;
 };
 
-bool fsdp_freeze_choose_units(struct fsdp_model *model, struct fsdp_arena *scratch)
+void fsdp_freeze_choose_units(struct fsdp_model *model, struct fsdp_arena *scratch)
 {
 	size_t modules = model->modules.count, units = model->units.count;
 	uint32_t *nearest = FSDP_TAKE(scratch, nearest, modules + 1);
 	uint32_t *moved = FSDP_TAKE(scratch, moved, units + 1);
 	struct holds *holds = FSDP_TAKE(scratch, holds, units + 1);
 	bool any_sharded = false;
-	if (nearest == NULL || moved == NULL || holds == NULL)
-		return false;
 	for (uint32_t i = 0; i < modules; i++) {
 		const struct fsdp_module_record *module = fsdp_model_module(model, i);
 		nearest[i] = module->unit != FSDP_NONE     ? module->unit
@@ -215,7 +200,6 @@ bool fsdp_freeze_choose_units(struct fsdp_model *model, struct fsdp_arena *scrat
 		if (module->unit != FSDP_NONE)
 			module->unit = moved[module->unit];
 	}
-	return true;
 }
 
 /*
@@ -232,10 +216,7 @@ struct compare {
 
 static struct fsdp_span name_of(const struct compare *compare, uint32_t name)
 {
-	struct fsdp_span text = fsdp_model_name(compare->model, name, compare->scratch);
-	if (text.data == NULL)
-		compare->model->findings.lost = true;
-	return text;
+	return fsdp_model_name(compare->model, name, compare->scratch);
 }
 
 static struct fsdp_span module_name(const struct compare *compare, uint32_t module)
@@ -349,10 +330,6 @@ static void compare_units(const struct compare *compare)
 	size_t units = model->units.count, modules = model->modules.count;
 	unsigned char *unit_marks = fsdp_arena_take(compare->scratch, units + 1, 1);
 	unsigned char *module_marks = fsdp_arena_take(compare->scratch, modules + 1, 1);
-	if (unit_marks == NULL || module_marks == NULL) {
-		model->findings.lost = true;
-		return;
-	}
 	bool any_sharded = false;
 	for (uint32_t i = 0; i < model->planned.count; i++) {
 		const struct fsdp_planned *planned =
@@ -454,18 +431,15 @@ static uint32_t *name_table(
 	const struct fsdp_model *model, struct fsdp_arena *scratch, size_t room)
 {
 	uint32_t *table = FSDP_TAKE(scratch, table, model->names.list.count + room);
-	if (table != NULL)
-		memset(table, 0xff, (model->names.list.count + room) * 4);
+	memset(table, 0xff, (model->names.list.count + room) * 4);
 	return table;
 }
 
-bool fsdp_freeze_keys(struct fsdp_model *model, struct fsdp_arena *scratch)
+void fsdp_freeze_keys(struct fsdp_model *model, struct fsdp_arena *scratch)
 {
 	if (!model->has_plan)
-		return true;
+		return;
 	uint32_t *stripped = FSDP_TAKE(scratch, stripped, model->modules.count + 1);
-	if (stripped == NULL)
-		return false;
 	/* Names of visits without the segments below a wrapper. */
 	stripped[0] = 0;
 	for (uint32_t i = 1; i < model->modules.count; i++) {
@@ -477,13 +451,9 @@ bool fsdp_freeze_keys(struct fsdp_model *model, struct fsdp_arena *scratch)
 			stripped[i] = fsdp_names_child(&model->names,
 				stripped[module->parent],
 				fsdp_names_segment(&model->names, module->raw_name));
-		if (stripped[i] == FSDP_NONE)
-			return false;
 	}
 	size_t names = model->names.list.count;
 	uint32_t *visit_of = name_table(model, scratch, 0);
-	if (visit_of == NULL)
-		return false;
 	/* The first visit that is shown under each clean name. */
 	for (uint32_t i = (uint32_t)model->modules.count; i-- > 0;) {
 		const struct fsdp_module_record *module = fsdp_model_module(model, i);
@@ -491,8 +461,10 @@ bool fsdp_freeze_keys(struct fsdp_model *model, struct fsdp_arena *scratch)
 			visit_of[module->name] == FSDP_NONE)
 			visit_of[module->name] = i;
 	}
-	if (model->plan_lists_none)
-		return freeze_plan_tensors(model, visit_of, names, stripped, scratch);
+	if (model->plan_lists_none) {
+		freeze_plan_tensors(model, visit_of, names, stripped, scratch);
+		return;
+	}
 	for (uint32_t i = 0; i < model->planned.count; i++) {
 		struct fsdp_planned *planned = fsdp_model_planned(model, i);
 		const struct fsdp_name *name =
@@ -504,10 +476,7 @@ bool fsdp_freeze_keys(struct fsdp_model *model, struct fsdp_arena *scratch)
 			continue;
 		planned->key = fsdp_names_child(&model->names, stripped[planned->module],
 			fsdp_names_segment(&model->names, planned->name));
-		if (planned->key == FSDP_NONE)
-			return false;
 	}
-	return true;
 }
 
 struct join {
@@ -530,15 +499,6 @@ static uint32_t planned_of(const struct join *join, uint32_t name)
 	return join->by_key[name];
 }
 
-static bool make_room(struct join *join, size_t size)
-{
-	if (size <= join->room)
-		return true;
-	join->text = fsdp_arena_take(join->scratch, size * 2, 1);
-	join->room = size * 2;
-	return join->text != NULL;
-}
-
 /* Tries the name without its first parts. */
 static uint32_t join_below(
 	struct join *join, const struct fsdp_tensor_record *tensor, uint32_t name)
@@ -546,8 +506,10 @@ static uint32_t join_below(
 	const struct fsdp_names *names = &join->model->names;
 	size_t size = fsdp_names_length(names, name);
 	struct fsdp_border border = { 0 };
-	if (!make_room(join, size))
-		return FSDP_NONE;
+	if (size > join->room) {
+		join->room = size * 2;
+		join->text = fsdp_arena_take(join->scratch, join->room, 1);
+	}
 	fsdp_names_write(names, name, join->text, size);
 	struct fsdp_span text = fsdp_span(join->text, size);
 	while (fsdp_freeze_next_border(join->model, tensor, text, &border)) {
@@ -580,31 +542,28 @@ static uint32_t join_one(struct join *join, const struct fsdp_tensor_record *ten
 	return join_below(join, tensor, tensor->name);
 }
 
-static bool copy_facts(struct fsdp_model *model, struct fsdp_tensor_record *tensor,
+static void copy_facts(struct fsdp_model *model, struct fsdp_tensor_record *tensor,
 	const struct fsdp_planned *planned)
 {
 	tensor->module = planned->module;
 	tensor->unit = planned->unit;
 	if (model->plan_lists_none)
-		return true;
+		return;
 	tensor->role = planned->is_buffer ? FSDP_ROLE_BUFFER : FSDP_ROLE_PARAM;
 	tensor->flags &= (uint16_t)~FSDP_TENSOR_ROLE_INFERRED;
 	/* What the file records about the placement itself comes first. Extras may be
 	 * shared, so the tensor gets one of its own. */
 	struct fsdp_extra facts = { .quantizer = FSDP_NONE, .placement = FSDP_NONE };
 	if (planned->placement == FSDP_NONE || tensor->piece_count < 2)
-		return true;
+		return;
 	if (tensor->extra != FSDP_NONE)
 		facts = *fsdp_model_extra(model, tensor->extra);
 	if (facts.placement != FSDP_NONE)
-		return true;
+		return;
 	facts.placement = planned->placement;
 	struct fsdp_extra *extra = fsdp_vec_push(&model->extras);
-	if (extra == NULL)
-		return false;
 	*extra = facts;
 	tensor->extra = (uint32_t)model->extras.count - 1;
-	return true;
 }
 
 static void count_planned(struct fsdp_model *model, const uint32_t *by_name)
@@ -669,15 +628,13 @@ static void tie_tensors(const struct join *join)
 	}
 }
 
-bool fsdp_freeze_join(struct fsdp_model *model, struct fsdp_arena *scratch)
+void fsdp_freeze_join(struct fsdp_model *model, struct fsdp_arena *scratch)
 {
 	if (!model->has_plan)
-		return true;
+		return;
 	struct join join = { .model = model, .scratch = scratch, .prefix = FSDP_NONE };
 	join.by_name = name_table(model, scratch, 0);
 	join.by_key = name_table(model, scratch, 0);
-	if (join.by_name == NULL || join.by_key == NULL)
-		return false;
 	for (uint32_t i = (uint32_t)model->planned.count; i-- > 0;) {
 		struct fsdp_planned *planned = fsdp_model_planned(model, i);
 		planned->tensor = planned->unit = FSDP_NONE;
@@ -712,20 +669,16 @@ bool fsdp_freeze_join(struct fsdp_model *model, struct fsdp_arena *scratch)
 		if (tensor->role == FSDP_ROLE_OPTIM || tensor->role == FSDP_ROLE_OTHER)
 			continue;
 		uint32_t found = join_one(&join, tensor);
-		if (join.text == NULL && join.room != 0)
-			return false;
 		if (found == FSDP_NONE)
 			continue;
 		struct fsdp_planned *planned = fsdp_model_planned(model, found);
 		if (planned->tensor == FSDP_NONE)
 			planned->tensor = i;
-		if (!copy_facts(model, tensor, planned))
-			return false;
+		copy_facts(model, tensor, planned);
 	}
 	tie_tensors(&join);
 	if (model->plan_lists_none)
 		freeze_compare_modules(model, scratch);
 	else if (!model->plan_only)
 		freeze_compare(model, join.prefix, scratch);
-	return true;
 }

@@ -64,6 +64,18 @@ static bool read_count(struct fsdp_locator *locator, uint32_t piece, int64_t *re
 	return (double)*ret_count >= number;
 }
 
+struct steps_done {
+	struct fsdp_model *model;
+	uint32_t file;
+	int64_t count;
+};
+
+static void add_count(void *context)
+{
+	const struct steps_done *count = context;
+	fsdp_build_integer(count->model, FSDP_SPAN("steps"), count->file, count->count);
+}
+
 /* Reads how many steps were done, if a family said which tensor counts them, and adds
  * the value `steps`. Before the model is frozen. False: memory ended. */
 static bool counter_read(
@@ -95,8 +107,9 @@ static bool counter_read(
 		return false;
 	}
 	fsdp_error_free(error);
-	return !read || fsdp_build_integer(model, FSDP_SPAN("steps"), extent->file, count,
-				ret_error);
+	struct steps_done counted = { model, extent->file, count };
+	return !read ||
+	       fsdp_model_try(model, model->arena, add_count, &counted, ret_error);
 }
 
 /*
@@ -477,6 +490,19 @@ static bool open_child(struct opening *opening, const struct fsdp_folder *folder
 static bool read_below(struct opening *opening, const struct fsdp_family *family,
 	const struct fsdp_look *look, unsigned depth, struct fsdp_error **ret_error);
 
+struct placing {
+	struct fsdp_model *model;
+	size_t first_tensor, first_value;
+	struct fsdp_build_place place;
+};
+
+static void place_child(void *context)
+{
+	const struct placing *placing = context;
+	fsdp_build_place(placing->model, placing->first_tensor, placing->first_value,
+		&placing->place);
+}
+
 /* Into the same model as all others. What it needs meanwhile goes with it: there may be
  * many. Of one of many files that repeat what the others say the names are copied, and
  * none of its bytes stay. */
@@ -485,7 +511,8 @@ static bool read_child(struct opening *opening, const struct fsdp_folder *folder
 {
 	struct fsdp_reading *reading = &opening->reading;
 	struct fsdp_model *model = reading->model;
-	size_t first_tensor = model->tensors.count, first_value = model->values.count;
+	struct placing placing = { model, model->tensors.count, model->values.count,
+		{ child->strip, child->below, child->role } };
 	struct inside inside = { .below = NULL };
 	struct fsdp_arena own, *outer = reading->scratch;
 	fsdp_arena_init(&own, outer->budget);
@@ -500,7 +527,8 @@ static bool read_child(struct opening *opening, const struct fsdp_folder *folder
 	if (done) {
 		fsdp_vec_init(&reading->children, &own, sizeof(struct fsdp_child));
 		reading->state = NULL;
-		done = inside.family->read(reading, &inside.look, ret_error) &&
+		done = fsdp_family_read(
+			       reading, inside.family, &inside.look, ret_error) &&
 		       read_below(opening, inside.family, &inside.look, depth, ret_error);
 	}
 	if (is_member) {
@@ -522,11 +550,7 @@ static bool read_child(struct opening *opening, const struct fsdp_folder *folder
 	fsdp_names_let_go(&model->names);
 	reading->scratch = outer;
 	fsdp_arena_done(&own);
-	return done &&
-	       fsdp_build_strip(model, first_tensor, first_value, child->strip,
-		       child->role, ret_error) &&
-	       fsdp_build_put_below(
-		       model, first_tensor, first_value, child->below, ret_error);
+	return done && fsdp_model_try(model, outer, place_child, &placing, ret_error);
 }
 
 /* Without a plan only all files together determine the layout. */
@@ -554,10 +578,9 @@ static bool note_child(struct opening *opening, const struct fsdp_folder *folder
 			return true;
 		entry.size = source.size;
 	}
-	uint32_t id =
-		fsdp_build_file(model, child->name, entry.size, child->rank, ret_error);
+	uint32_t id = fsdp_build_file(model, child->name, entry.size, child->rank);
 	if (id == FSDP_NONE)
-		return false;
+		return fsdp_model_fail(model, ret_error);
 	fsdp_model_file(model, id)->is_listed = is_listed;
 	model->is_unstated |=
 		is_listed && child->rank != FSDP_NONE && child->role != FSDP_ROLE_OTHER;
@@ -615,7 +638,7 @@ static bool read_below(struct opening *opening, const struct fsdp_family *family
 	}
 	reading->children = children;
 	reading->state = state;
-	return family->finish == NULL || family->finish(reading, ret_error);
+	return fsdp_family_read(reading, family, NULL, ret_error);
 }
 
 enum fsdp_outcome fsdp_opening_read(
@@ -651,7 +674,7 @@ enum fsdp_outcome fsdp_opening_read(
 		if (!family->is_beside && fsdp_opening_has_set(opening, false))
 			return FSDP_IS_ONE_OF_SET;
 		fsdp_registry_check_name(&opening->reading, look, family);
-		read = family->read(&opening->reading, look, ret_error);
+		read = fsdp_family_read(&opening->reading, family, look, ret_error);
 		if (read && opening->reading.ranks_recorded != 0 &&
 			checkpoint->model.world_size > 1 &&
 			fsdp_opening_has_set(opening, true))

@@ -255,7 +255,7 @@ static bool read_alone(struct beside *beside, const struct fsdp_look *look,
 	fsdp_vec_init(&errors, &beside->arena, sizeof(struct fsdp_error *));
 	fsdp_vec_init(&notes, &beside->arena, sizeof(const char *));
 	fsdp_vec_init(&reading.children, &beside->arena, sizeof(struct fsdp_child));
-	read = family->read(&reading, look, ret_error);
+	read = fsdp_family_read(&reading, family, look, ret_error);
 	for (size_t i = 0; i < errors.count; i++)
 		report_error(beside, look->path,
 			*(struct fsdp_error **)fsdp_vec_at(&errors, i));

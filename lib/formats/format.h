@@ -68,13 +68,12 @@ struct fsdp_reading {
 };
 
 /* Names a child; NULL is out of memory. What is not plain about it the caller sets. */
-struct fsdp_child *fsdp_reading_add_child(struct fsdp_reading *reading,
-	struct fsdp_span name, uint32_t rank, struct fsdp_error **ret_error);
+struct fsdp_child *fsdp_reading_add_child(
+	struct fsdp_reading *reading, struct fsdp_span name, uint32_t rank);
 
 /* Puts the children from this one on in order of their ranks: names are in that of their
  * bytes, where rank 10 is before rank 2. */
-bool fsdp_reading_order_children(
-	struct fsdp_reading *reading, size_t first, struct fsdp_error **ret_error);
+void fsdp_reading_order_children(struct fsdp_reading *reading, size_t first);
 
 /* Entries of a directory by their names, and how each is read. */
 struct fsdp_named_part {
@@ -92,9 +91,9 @@ bool fsdp_parts_are_in(const struct fsdp_folder *folder,
 
 /* Names all that are there as children, in order of the parts and of each in that of the
  * ranks. Names of a further model or optimizer are put below a name with its index. */
-bool fsdp_reading_add_parts(struct fsdp_reading *reading,
+void fsdp_reading_add_parts(struct fsdp_reading *reading,
 	const struct fsdp_folder *folder, const struct fsdp_named_part *parts,
-	size_t count, struct fsdp_error **ret_error);
+	size_t count);
 
 /* A JSON document of up to 1 MiB. NULL: it is absent, or larger, or cannot be read, which
  * the error says. */
@@ -163,6 +162,9 @@ struct fsdp_family {
 	/* After all children were read; may be NULL. */
 	bool (*finish)(struct fsdp_reading *reading, struct fsdp_error **ret_error);
 
+	/* Both are only called by fsdp_family_read. They run within fsdp_model_try, so
+	 * what holds more than memory of arenas while they build belongs to one. */
+	bool leaves;
 	/* ---- what is true of it before it is read; absent where it is not ---- */
 
 	/* A file of this name represents its directory, if that is the family's:
@@ -198,6 +200,10 @@ struct fsdp_family {
 	 * ranks; up to NULL. */
 	const char *const *rankless;
 };
+
+/* Reads an input; without a look it is the end, after all children. */
+bool fsdp_family_read(struct fsdp_reading *reading, const struct fsdp_family *family,
+	const struct fsdp_look *look, struct fsdp_error **ret_error);
 
 /* The family with the highest bid of those that read; NULL: none. */
 const struct fsdp_family *fsdp_registry_choose(const struct fsdp_look *look);

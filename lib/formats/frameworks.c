@@ -160,7 +160,7 @@ static bool read_shard(struct fsdp_span name, struct object_shard *ret)
 	return read_place(&ret->sizes, count, &ret->due) == count && ret->due > 1;
 }
 
-static bool add_shard(
+static void add_shard(
 	struct fsdp_reading *reading, struct fsdp_vec *shards, uint32_t name)
 {
 	struct fsdp_model *model = reading->model;
@@ -170,33 +170,27 @@ static bool add_shard(
 	struct fsdp_span copy;
 
 	if (size > sizeof text || memmem(text, size, "/shard_", 7) == NULL)
-		return true;
+		return;
 	copy = fsdp_arena_copy(model->arena, fsdp_span(text, size));
 	shard = fsdp_vec_push(shards);
-	if (copy.data == NULL || shard == NULL)
-		return false;
 	if (!read_shard(copy, shard))
 		shards->count--;
-	return true;
 }
 
 /* Each object that ranks or layers have one of is stored once for each. */
-static bool check_shards(struct fsdp_reading *reading, struct fsdp_error **ret_error)
+static void check_shards(struct fsdp_reading *reading)
 {
 	struct fsdp_model *model = reading->model;
 	char key[FSDP_SHOWN], place[FSDP_SHOWN];
 	struct object_shard *list;
 	struct fsdp_vec shards;
-	bool good = true;
 
 	fsdp_vec_init(&shards, model->arena, sizeof *list);
-	for (size_t i = 0; good && i < model->values.count; i++)
-		good = add_shard(reading, &shards, fsdp_model_value(model, i)->raw_name);
-	for (size_t i = 0; good && i < model->tensors.count; i++)
-		good = add_shard(reading, &shards, fsdp_model_tensor(model, i)->raw_name);
+	for (size_t i = 0; i < model->values.count; i++)
+		add_shard(reading, &shards, fsdp_model_value(model, i)->raw_name);
+	for (size_t i = 0; i < model->tensors.count; i++)
+		add_shard(reading, &shards, fsdp_model_tensor(model, i)->raw_name);
 	list = FSDP_TAKE(model->arena, list, shards.count + 1);
-	if (!good || list == NULL)
-		return fsdp_arena_fail(model->arena, ret_error);
 	for (size_t i = 0; i < shards.count; i++)
 		list[i] = *(struct object_shard *)fsdp_vec_at(&shards, i);
 	FSDP_SORT(list, shards.count, FSDP_BY(list, key), FSDP_BY(list, sizes),
@@ -216,7 +210,6 @@ static bool check_shards(struct fsdp_reading *reading, struct fsdp_error **ret_e
 				(unsigned long long)list[first].due,
 				fsdp_shown(list[first].place, place));
 	}
-	return true;
 }
 
 /* ---- frameworks ---- */
@@ -228,13 +221,13 @@ static bool check_shards(struct fsdp_reading *reading, struct fsdp_error **ret_e
 struct layout {
 	const char *name, *title, *writer;
 	bool (*matches)(const struct fsdp_folder *folder);
-	bool (*name_children)(struct fsdp_reading *reading,
-		const struct fsdp_folder *folder, struct fsdp_error **ret_error);
+	void (*name_children)(
+		struct fsdp_reading *reading, const struct fsdp_folder *folder);
 	/* Number in the names; 0: none, NULL: never in the names. */
 	uint32_t (*count_ranks)(
 		struct fsdp_reading *reading, const struct fsdp_folder *folder);
 	/* After they were read; may be NULL. */
-	bool (*finish)(struct fsdp_reading *reading, struct fsdp_error **ret_error);
+	void (*finish)(struct fsdp_reading *reading);
 	bool is_split; /* tensors are sharded over ranks, but no module was wrapped */
 	bool has_step; /* only the name of its directory contains it */
 	bool is_nemo;  /* NeMo writes it too */
@@ -251,22 +244,17 @@ struct state {
 
 /* ---- Lightning and Megatron: DCP and further files ---- */
 
-static bool name_with(struct fsdp_reading *reading, const char *beside, const char *strip,
-	struct fsdp_error **ret_error)
+static void name_with(struct fsdp_reading *reading, const char *beside, const char *strip)
 {
-	struct fsdp_child *child = fsdp_reading_add_child(
-		reading, (struct fsdp_span){ 0 }, FSDP_NONE, ret_error);
-	if (child == NULL)
-		return false;
+	struct fsdp_child *child =
+		fsdp_reading_add_child(reading, (struct fsdp_span){ 0 }, FSDP_NONE);
 	child->as = INNER;
 	child->strip = fsdp_span_text(strip);
 	if (beside == NULL)
-		return true;
-	child = fsdp_reading_add_child(
-		reading, fsdp_span_text(beside), FSDP_NONE, ret_error);
+		return;
+	child = fsdp_reading_add_child(reading, fsdp_span_text(beside), FSDP_NONE);
 	if (child != NULL)
 		child->role = FSDP_ROLE_OTHER;
-	return child != NULL;
 }
 
 static bool is_lightning(const struct fsdp_folder *folder)
@@ -275,11 +263,10 @@ static bool is_lightning(const struct fsdp_folder *folder)
 	       fsdp_folder_has(folder, "meta.pt", FSDP_ENTRY_FILE);
 }
 
-static bool name_lightning(struct fsdp_reading *reading, const struct fsdp_folder *folder,
-	struct fsdp_error **ret_error)
+static void name_lightning(struct fsdp_reading *reading, const struct fsdp_folder *folder)
 {
 	(void)folder;
-	return name_with(reading, "meta.pt", "model", ret_error);
+	name_with(reading, "meta.pt", "model");
 }
 
 /* ---- further files of custom training loops ---- */
@@ -320,35 +307,30 @@ static bool has_optimizer(const struct fsdp_folder *folder)
 	       fsdp_family_hugging_face.recognise(&look) != FSDP_SIGN_NONE;
 }
 
-static bool name_besides(struct fsdp_reading *reading, const struct fsdp_folder *folder,
-	struct fsdp_error **ret_error)
+static void name_besides(struct fsdp_reading *reading, const struct fsdp_folder *folder)
 {
 	const char *inner = has_scheduler(folder) ? INNER : MODEL;
-	struct fsdp_child *child = fsdp_reading_add_child(
-		reading, (struct fsdp_span){ 0 }, FSDP_NONE, ret_error);
+	struct fsdp_child *child =
+		fsdp_reading_add_child(reading, (struct fsdp_span){ 0 }, FSDP_NONE);
 
-	if (child == NULL)
-		return false;
 	child->as = inner;
 	for (size_t i = 0; i < FSDP_COUNT(besides); i++) {
 		if (strcmp(besides[i].inner, inner) != 0 ||
 			!fsdp_folder_has(folder, besides[i].beside, FSDP_ENTRY_FILE))
 			continue;
 		child = fsdp_reading_add_child(
-			reading, fsdp_span_text(besides[i].beside), FSDP_NONE, ret_error);
-		if (child == NULL)
-			return false;
+			reading, fsdp_span_text(besides[i].beside), FSDP_NONE);
 		child->role = besides[i].role;
 		child->below = fsdp_span_text(besides[i].below);
 	}
-	return true;
 }
 
 /* No module that was stripped of `model` can be called so. */
-static bool strip_state_dict(struct fsdp_reading *reading, struct fsdp_error **ret_error)
+static void strip_state_dict(struct fsdp_reading *reading)
 {
-	return fsdp_build_strip(
-		reading->model, 0, 0, FSDP_SPAN("state_dict"), -1, ret_error);
+	fsdp_build_place(reading->model, 0, 0,
+		&(struct fsdp_build_place){
+			.strip = FSDP_SPAN("state_dict"), .role = -1 });
 }
 
 static bool is_megatron(const struct fsdp_folder *folder)
@@ -359,14 +341,13 @@ static bool is_megatron(const struct fsdp_folder *folder)
 	       fsdp_pattern_in(folder, FSDP_ENTRY_FILE, "__#_#.distcp");
 }
 
-static bool name_megatron(struct fsdp_reading *reading, const struct fsdp_folder *folder,
-	struct fsdp_error **ret_error)
+static void name_megatron(struct fsdp_reading *reading, const struct fsdp_folder *folder)
 {
 	check_megatron(reading, folder);
-	return name_with(reading,
+	name_with(reading,
 		fsdp_folder_has(folder, "common.pt", FSDP_ENTRY_FILE) ? "common.pt"
 								      : NULL,
-		"", ret_error);
+		"");
 }
 
 /* ---- Accelerate ---- */
@@ -470,11 +451,11 @@ static bool is_accelerate(const struct fsdp_folder *folder)
 	       (has_parts && (has_model(folder, "") || has_only_state(folder)));
 }
 
-static bool name_accelerate(struct fsdp_reading *reading,
-	const struct fsdp_folder *folder, struct fsdp_error **ret_error)
+static void name_accelerate(
+	struct fsdp_reading *reading, const struct fsdp_folder *folder)
 {
-	return fsdp_reading_add_parts(reading, folder, accelerate_parts,
-		FSDP_COUNT(accelerate_parts), ret_error);
+	fsdp_reading_add_parts(
+		reading, folder, accelerate_parts, FSDP_COUNT(accelerate_parts));
 }
 
 /* Every rank writes its random states. */
@@ -517,7 +498,7 @@ static bool parse_owner(struct fsdp_span name, char *text, size_t size)
 
 /* The states of a parameter have its shape; if they do not, the number of
  * elements differs and the hint is not used. */
-static bool hint_shapes(struct fsdp_reading *reading, struct fsdp_error **ret_error)
+static void hint_shapes(struct fsdp_reading *reading)
 {
 	struct fsdp_model *model = reading->model;
 	char text[NAME_BYTES];
@@ -527,25 +508,20 @@ static bool hint_shapes(struct fsdp_reading *reading, struct fsdp_error **ret_er
 			continue;
 		struct fsdp_span name =
 			fsdp_model_name(model, tensor->name, reading->scratch);
-		if (name.data == NULL)
-			return fsdp_arena_fail(reading->scratch, ret_error);
 		if (!parse_owner(name, text, sizeof text))
 			continue;
 		uint32_t owner = fsdp_names_find(&model->names, 0, fsdp_span_text(text));
 		if (owner == FSDP_NONE)
 			continue;
 		struct fsdp_shape_hint *hint =
-			fsdp_build_push(model, &model->shape_hints, NULL, ret_error);
-		if (hint == NULL)
-			return false;
+			fsdp_build_push(model, &model->shape_hints, NULL);
 		*hint = (struct fsdp_shape_hint){
 			.name = owner, .shape = tensor->shape, .dims = tensor->dims
 		};
 	}
-	return true;
 }
 
-static bool finish_accelerate(struct fsdp_reading *reading, struct fsdp_error **ret_error)
+static void finish_accelerate(struct fsdp_reading *reading)
 {
 	/* A schedule is one of an optimizer, which save_state writes before it. */
 	bool scheduler = false, optimizer = reading->named, whole = false;
@@ -586,7 +562,7 @@ static bool finish_accelerate(struct fsdp_reading *reading, struct fsdp_error **
 				fsdp_names_segment(&model->names, tensor->name), "step"))
 			model->counter = i;
 	}
-	return hint_shapes(reading, ret_error);
+	hint_shapes(reading);
 }
 
 /* ---- verl ---- */
@@ -677,15 +653,12 @@ static uint32_t count_verl(struct fsdp_reading *reading, const struct fsdp_folde
 	return own->size;
 }
 
-static bool name_verl(struct fsdp_reading *reading, const struct fsdp_folder *folder,
-	struct fsdp_error **ret_error)
+static void name_verl(struct fsdp_reading *reading, const struct fsdp_folder *folder)
 {
 	const struct state *state = reading->state;
 	uint32_t numbers[FSDP_PATTERN_NUMBERS];
 	size_t kept = 0;
-	if (!fsdp_reading_add_parts(
-		    reading, folder, verl_parts, FSDP_COUNT(verl_parts), ret_error))
-		return false;
+	fsdp_reading_add_parts(reading, folder, verl_parts, FSDP_COUNT(verl_parts));
 	for (size_t i = 0; i < reading->children.count; i++) {
 		struct fsdp_child *child = fsdp_vec_at(&reading->children, i);
 		for (size_t k = 0; k < FSDP_COUNT(verl_parts); k++)
@@ -698,7 +671,6 @@ static bool name_verl(struct fsdp_reading *reading, const struct fsdp_folder *fo
 	}
 	fsdp_vec_truncate(&reading->children, kept);
 	reading->model->is_set = true;
-	return true;
 }
 
 /* ---- the table ---- */
@@ -933,8 +905,8 @@ static enum fsdp_sign recognise(const struct fsdp_look *look)
 
 /* The marker next to the named directory, or next to the one with its
  * weights. */
-static bool find_marker(struct fsdp_reading *reading, struct fsdp_span path,
-	struct state *state, struct fsdp_error **ret_error)
+static void find_marker(
+	struct fsdp_reading *reading, struct fsdp_span path, struct state *state)
 {
 	struct fsdp_span end = FSDP_SPAN("/weights");
 	while (path.size > 1 && path.data[path.size - 1] == '/')
@@ -942,15 +914,12 @@ static bool find_marker(struct fsdp_reading *reading, struct fsdp_span path,
 	if (fsdp_span_ends(path, end))
 		path.size -= end.size;
 	if (path.size == 0)
-		return true;
+		return;
 	size_t size = path.size + sizeof "-unfinished";
 	char *text = fsdp_arena_take(reading->model->arena, size, 1);
-	if (text == NULL)
-		return fsdp_arena_fail(reading->model->arena, ret_error);
 	snprintf(text, size, "%.*s-unfinished", FSDP_TEXT(path));
 	if (fsdp_path_exists(reading->remote, text))
 		state->marker = text;
-	return true;
 }
 
 /* Of a step, or of a model in it, that was named itself. */
@@ -972,12 +941,9 @@ static bool read(struct fsdp_reading *reading, const struct fsdp_look *look,
 	struct fsdp_error **ret_error)
 {
 	struct state *state = FSDP_TAKE(reading->scratch, state, 1);
-	if (state == NULL)
-		return fsdp_arena_fail(reading->scratch, ret_error);
 	reading->state = state;
 	state->step = typed_step(look->typed);
-	if (!find_marker(reading, look->typed, state, ret_error))
-		return false;
+	find_marker(reading, look->typed, state);
 	state->layout = find_layout(look->folder);
 	if (state->layout == NULL) {
 		const struct fsdp_folder *folder = look->folder;
@@ -993,25 +959,23 @@ static bool read(struct fsdp_reading *reading, const struct fsdp_look *look,
 		} else if (!choose_role(reading, folder, &entry)) {
 			return false;
 		}
-		return fsdp_reading_add_child(
-			       reading, entry.name, FSDP_NONE, ret_error) != NULL;
+		return fsdp_reading_add_child(reading, entry.name, FSDP_NONE) != NULL;
 	}
 	state->world_size = state->layout->count_ranks != NULL
 				    ? state->layout->count_ranks(reading, look->folder)
 				    : 0;
-	return state->layout->name_children(reading, look->folder, ret_error);
+	state->layout->name_children(reading, look->folder);
+	return true;
 }
 
 /* Files that every rank writes are as many as there are ranks. Random states matter
  * only if the same numbers are required, and some programs keep those of one rank; verl
  * loads each of those with the number of ranks in their names. */
-static bool check_ranks(struct fsdp_reading *reading, struct fsdp_error **ret_error)
+static void check_ranks(struct fsdp_reading *reading)
 {
 	struct fsdp_model *model = reading->model;
 	uint32_t *ranks = FSDP_TAKE(reading->scratch, ranks, reading->children.count + 1);
 	uint32_t numbers[FSDP_PATTERN_NUMBERS];
-	if (ranks == NULL)
-		return fsdp_arena_fail(reading->scratch, ret_error);
 	for (size_t i = 0, next; i < reading->children.count; i = next) {
 		const struct fsdp_child *first = fsdp_vec_at(&reading->children, i);
 		struct fsdp_ranks_here here = { .list = ranks,
@@ -1038,16 +1002,14 @@ static bool check_ranks(struct fsdp_reading *reading, struct fsdp_error **ret_er
 						    ? (int)severity + 1
 						    : 0));
 	}
-	return true;
 }
 
-static bool add_step(struct fsdp_reading *reading, const struct state *state,
-	struct fsdp_error **ret_error)
+static void add_step(struct fsdp_reading *reading, const struct state *state)
 {
 	const struct layout *layout = layout_of(reading->model);
-	return state->step == FSDP_NONE || layout == NULL || !layout->has_step ||
-	       fsdp_build_integer(reading->model, FSDP_SPAN("global_step"), FSDP_NONE,
-		       state->step, ret_error);
+	if (state->step != FSDP_NONE && layout != NULL && layout->has_step)
+		fsdp_build_integer(
+			reading->model, FSDP_SPAN("global_step"), FSDP_NONE, state->step);
 }
 
 /* NeMo writes checkpoints of Megatron-core, or plain DCP. */
@@ -1074,9 +1036,11 @@ static bool finish(struct fsdp_reading *reading, struct fsdp_error **ret_error)
 {
 	struct state *state = reading->state;
 	struct fsdp_model *model = reading->model;
+	(void)ret_error;
 	if (state->layout == NULL) {
 		check_nemo(reading, state);
-		return add_step(reading, state, ret_error);
+		add_step(reading, state);
+		return true;
 	}
 	model->format.family = state->layout->name;
 	model->format.title = state->layout->title;
@@ -1087,9 +1051,11 @@ static bool finish(struct fsdp_reading *reading, struct fsdp_error **ret_error)
 			state->world_size > model->world_size))
 		model->world_size = state->world_size;
 	check_nemo(reading, state);
-	return check_ranks(reading, ret_error) && add_step(reading, state, ret_error) &&
-	       (state->layout->finish == NULL ||
-		       state->layout->finish(reading, ret_error));
+	check_ranks(reading);
+	add_step(reading, state);
+	if (state->layout->finish != NULL)
+		state->layout->finish(reading);
+	return true;
 }
 
 const struct fsdp_family fsdp_family_layout = {
@@ -1097,5 +1063,6 @@ const struct fsdp_family fsdp_family_layout = {
 	.title = "checkpoint of a training framework",
 	.recognise = recognise,
 	.read = read,
+	.leaves = true,
 	.finish = finish,
 };

@@ -26,34 +26,33 @@
  */
 
 /* The token of a scalar; of a container one of the kind CUT. Its text is a copy. */
-static bool hf_token(struct fsdp_model *model, const struct fsdp_json *json,
-	struct fsdp_token *token, struct fsdp_error **ret_error)
+static void hf_token(
+	struct fsdp_model *model, const struct fsdp_json *json, struct fsdp_token *token)
 {
 	switch (json->kind) {
 	case FSDP_JSON_NULL:
 		token->kind = FSDP_TOKEN_NONE;
-		return true;
+		return;
 	case FSDP_JSON_BOOL:
 	case FSDP_JSON_INTEGER:
 		token->kind = json->kind == FSDP_JSON_BOOL ? FSDP_TOKEN_BOOL
 							   : FSDP_TOKEN_INTEGER;
 		token->integer = json->integer;
-		return true;
+		return;
 	case FSDP_JSON_REAL:
 		token->kind = FSDP_TOKEN_FLOAT;
 		token->number = json->real;
-		return true;
+		return;
 	case FSDP_JSON_TEXT:
 		token->kind = FSDP_TOKEN_TEXT;
-		token->text = fsdp_build_span(model, json->text, ret_error);
-		return token->text.data != NULL;
+		token->text = fsdp_build_span(model, json->text);
+		return;
 	case FSDP_JSON_ARRAY:
 	case FSDP_JSON_INTEGERS:
 	case FSDP_JSON_OBJECT:
 		break;
 	}
 	token->kind = FSDP_TOKEN_CUT;
-	return true;
 }
 
 /* A container whose items are being added. */
@@ -69,27 +68,19 @@ struct keeper {
 	size_t first;         /* setting of this document */
 };
 
-static bool add_node(struct keeper *keeper, const struct fsdp_json *json,
-	struct fsdp_error **ret_error)
+static void add_node(struct keeper *keeper, const struct fsdp_json *json)
 {
 	struct fsdp_model *model = keeper->model;
 	uint32_t index;
-	struct fsdp_setting *setting =
-		fsdp_build_push(model, &model->settings, &index, ret_error);
+	struct fsdp_setting *setting = fsdp_build_push(model, &model->settings, &index);
 
-	if (setting == NULL)
-		return false;
 	setting->file = keeper->file;
 	setting->end = index + 1;
 	if (json->key.data != NULL) {
-		setting->key = fsdp_build_span(model, json->key, ret_error);
-		if (setting->key.data == NULL)
-			return false;
+		setting->key = fsdp_build_span(model, json->key);
 	}
 	if (json->kind == FSDP_JSON_OBJECT || fsdp_json_is_list(json)) {
 		struct open_node *node = fsdp_vec_push(&keeper->open);
-		if (node == NULL)
-			return fsdp_arena_fail(keeper->open.arena, ret_error);
 		*node = (struct open_node){ json,
 			(uint32_t)(keeper->model->settings.count - 1), 0 };
 		setting->value = (struct fsdp_token){
@@ -97,25 +88,26 @@ static bool add_node(struct keeper *keeper, const struct fsdp_json *json,
 							       : FSDP_TOKEN_LIST,
 			.count = json->count,
 		};
-		return true;
+		return;
 	}
-	return hf_token(model, json, &setting->value, ret_error);
+	hf_token(model, json, &setting->value);
 }
 
-static bool add_item(
-	struct keeper *keeper, struct open_node *node, struct fsdp_error **ret_error)
+static void add_item(struct keeper *keeper, struct open_node *node)
 {
 	const struct fsdp_json *json = node->json;
 	uint32_t n = node->next++;
 	struct fsdp_json number;
 
-	if (json->kind != FSDP_JSON_INTEGERS)
-		return add_node(keeper, &json->items[n], ret_error);
+	if (json->kind != FSDP_JSON_INTEGERS) {
+		add_node(keeper, &json->items[n]);
+		return;
+	}
 	number = (struct fsdp_json){
 		.kind = FSDP_JSON_INTEGER,
 		.integer = json->integers[n],
 	};
-	return add_node(keeper, &number, ret_error);
+	add_node(keeper, &number);
 }
 
 static bool is_too_long(const struct keeper *keeper)
@@ -123,25 +115,30 @@ static bool is_too_long(const struct keeper *keeper)
 	return keeper->model->settings.count - keeper->first > FSDP_SETTINGS_MOST;
 }
 
-bool fsdp_hf_settings(struct fsdp_model *model, uint32_t file,
-	const struct fsdp_json *root, struct fsdp_arena *scratch,
-	struct fsdp_error **ret_error)
+struct keep_call {
+	struct fsdp_model *model;
+	struct fsdp_arena *scratch;
+	const struct fsdp_json *root;
+	uint32_t file;
+};
+
+static void keep_settings(void *context)
 {
+	const struct keep_call *call = context;
+	struct fsdp_model *model = call->model;
 	struct keeper keeper = {
 		.model = model,
-		.file = file,
+		.file = call->file,
 		.first = model->settings.count,
 	};
 
-	fsdp_vec_init(&keeper.open, scratch, sizeof(struct open_node));
-	if (!add_node(&keeper, root, ret_error))
-		return false;
+	fsdp_vec_init(&keeper.open, call->scratch, sizeof(struct open_node));
+	add_node(&keeper, call->root);
 	while (keeper.open.count > 0 && !is_too_long(&keeper)) {
 		struct open_node *node = fsdp_vec_at(&keeper.open, keeper.open.count - 1);
 
 		if (node->next < node->json->count) {
-			if (!add_item(&keeper, node, ret_error))
-				return false;
+			add_item(&keeper, node);
 			continue;
 		}
 		fsdp_model_setting(model, node->setting)->end =
@@ -153,10 +150,17 @@ bool fsdp_hf_settings(struct fsdp_model *model, uint32_t file,
 		*fsdp_model_setting(model, keeper.first) = (struct fsdp_setting){
 			.value = { .kind = FSDP_TOKEN_CUT },
 			.end = (uint32_t)keeper.first + 1,
-			.file = file,
+			.file = call->file,
 		};
 	}
-	return true;
+}
+
+bool fsdp_hf_settings(struct fsdp_model *model, uint32_t file,
+	const struct fsdp_json *root, struct fsdp_arena *scratch,
+	struct fsdp_error **ret_error)
+{
+	struct keep_call call = { model, scratch, root, file };
+	return fsdp_model_try(model, scratch, keep_settings, &call, ret_error);
 }
 
 /* ---- the configuration ---- */
@@ -260,27 +264,23 @@ static const char *class_of(const struct fsdp_model *model, uint32_t name)
 	return NULL;
 }
 
-static bool add_hint(struct config *config, uint32_t name, struct fsdp_span base,
-	const char *class_name, struct fsdp_error **ret_error)
+static void add_hint(struct config *config, uint32_t name, struct fsdp_span base,
+	const char *class_name)
 {
 	struct fsdp_model *model = config->reading->model;
 	char text[FSDP_WORD_MAX];
 	bool own = strncmp(class_name, "{}", 2) == 0;
 	snprintf(text, sizeof text, "%.*s%s", own ? (int)fsdp_min(base.size, 64) : 0,
 		(const char *)base.data, class_name + (own ? 2 : 0));
-	struct fsdp_class_hint *hint =
-		fsdp_build_push(model, &model->class_hints, NULL, ret_error);
-	if (hint == NULL)
-		return false;
+	struct fsdp_class_hint *hint = fsdp_build_push(model, &model->class_hints, NULL);
 	hint->raw_name = name;
 	hint->inferred = true;
-	hint->class_name = fsdp_build_text(model, fsdp_span_text(text), ret_error);
-	return hint->class_name != NULL;
+	hint->class_name = fsdp_build_text(model, fsdp_span_text(text));
 }
 
 /* Every name above a tensor is a module. */
-static bool guess_classes(struct config *config, const struct fsdp_json *root,
-	struct fsdp_span architecture, struct fsdp_error **ret_error)
+static void guess_classes(struct config *config, const struct fsdp_json *root,
+	struct fsdp_span architecture)
 {
 	struct fsdp_model *model = config->reading->model;
 	struct fsdp_span base = base_of(architecture);
@@ -291,10 +291,7 @@ static bool guess_classes(struct config *config, const struct fsdp_json *root,
 		base = base_of_tower(root);
 	size_t count = model->names.list.count;
 	unsigned char *seen = fsdp_arena_take(config->reading->scratch, count + 1, 1);
-	if (seen == NULL)
-		return fsdp_arena_fail(config->reading->scratch, ret_error);
-	if (!add_hint(config, 0, architecture, "{}", ret_error))
-		return false;
+	add_hint(config, 0, architecture, "{}");
 	for (size_t i = 0; i < model->tensors.count && base.size != 0; i++) {
 		uint32_t name = fsdp_names_at(
 			&model->names, fsdp_model_tensor(model, i)->raw_name)
@@ -303,12 +300,10 @@ static bool guess_classes(struct config *config, const struct fsdp_json *root,
 			name = fsdp_names_at(&model->names, name)->parent) {
 			const char *class_name = class_of(model, name);
 			seen[name] = 1;
-			if (class_name != NULL && (whole || is_in_tower(model, name)) &&
-				!add_hint(config, name, base, class_name, ret_error))
-				return false;
+			if (class_name != NULL && (whole || is_in_tower(model, name)))
+				add_hint(config, name, base, class_name);
 		}
 	}
-	return true;
 }
 
 /* ---- reading ---- */
@@ -331,7 +326,7 @@ static bool read_json(struct config *config, const char *name,
 	if (source.size > CONFIG_BYTES)
 		return true;
 	config->file = fsdp_build_file(
-		reading->model, fsdp_span_text(name), source.size, FSDP_NONE, ret_error);
+		reading->model, fsdp_span_text(name), source.size, FSDP_NONE);
 	if (config->file == FSDP_NONE)
 		return false;
 	*ret_unread = !fsdp_source_read_all(
@@ -383,24 +378,24 @@ static uint32_t items_of(const struct fsdp_json *json)
 }
 
 /* A list and its items; the caller adds their own items, or cuts them. */
-static bool set_list(struct fsdp_model *model, const struct fsdp_json *json,
-	struct fsdp_token **at, struct fsdp_error **ret_error)
+static void set_list(
+	struct fsdp_model *model, const struct fsdp_json *json, struct fsdp_token **at)
 {
 	uint32_t count = items_of(json);
-	if (!fsdp_json_is_list(json))
-		return hf_token(model, json, (*at)++, ret_error);
+	if (!fsdp_json_is_list(json)) {
+		hf_token(model, json, (*at)++);
+		return;
+	}
 	*(*at)++ = (struct fsdp_token){ .kind = FSDP_TOKEN_LIST, .count = count };
 	for (uint32_t i = 0; i < count; i++) {
 		struct fsdp_json item = item_of(json, i);
-		if (!hf_token(model, &item, (*at)++, ret_error))
-			return false;
+		hf_token(model, &item, (*at)++);
 	}
-	return true;
 }
 
 /* The tokens of a scalar, or of a list of scalars and lists of them. */
-static bool set_tokens(struct config *config, const struct fsdp_json *json,
-	struct fsdp_value_record *value, struct fsdp_error **ret_error)
+static void set_tokens(struct config *config, const struct fsdp_json *json,
+	struct fsdp_value_record *value)
 {
 	struct fsdp_model *model = config->reading->model;
 	uint32_t count = items_of(json);
@@ -410,20 +405,18 @@ static bool set_tokens(struct config *config, const struct fsdp_json *json,
 		room += items_of(&item);
 	}
 	struct fsdp_token *tokens = FSDP_TAKE(model->arena, tokens, room);
-	if (tokens == NULL)
-		return fsdp_arena_fail(model->arena, ret_error);
 	value->tokens = tokens;
 	value->token_count = (uint32_t)room;
-	if (!fsdp_json_is_list(json))
-		return hf_token(model, json, tokens, ret_error);
+	if (!fsdp_json_is_list(json)) {
+		hf_token(model, json, tokens);
+		return;
+	}
 	*tokens = (struct fsdp_token){ .kind = FSDP_TOKEN_LIST, .count = count };
 	tokens++;
 	for (uint32_t i = 0; i < count; i++) {
 		struct fsdp_json item = item_of(json, i);
-		if (!set_list(model, &item, &tokens, ret_error))
-			return false;
+		set_list(model, &item, &tokens);
 	}
-	return true;
 }
 
 /* Parts of a value's name: the file, perhaps a part of it, and the key. */
@@ -431,8 +424,8 @@ struct name_parts {
 	const char *group, *part; /* part may be NULL */
 };
 
-static bool add_value(struct config *config, struct name_parts place,
-	const struct fsdp_json *json, struct fsdp_error **ret_error)
+static void add_value(
+	struct config *config, struct name_parts place, const struct fsdp_json *json)
 {
 	struct fsdp_model *model = config->reading->model;
 	const char *above[] = { place.group, place.part };
@@ -445,52 +438,42 @@ static bool add_value(struct config *config, struct name_parts place,
 		.length = FSDP_UNKNOWN,
 	};
 	uint32_t parent = 0;
-	if (path == NULL)
-		return fsdp_arena_fail(config->reading->scratch, ret_error);
 	for (size_t i = 0; i < 2 && above[i] != NULL; i++) {
 		path->parts[path->count++].length = (uint32_t)strlen(above[i]);
 		parent =
 			fsdp_names_child(&model->names, parent, fsdp_span_text(above[i]));
-		if (parent == FSDP_NONE)
-			return fsdp_arena_fail(model->arena, ret_error);
 	}
-	struct fsdp_span key = fsdp_build_span(model, json->key, ret_error);
+	struct fsdp_span key = fsdp_build_span(model, json->key);
 	path->parts[path->count++].length = (uint32_t)key.size;
-	return key.data != NULL && set_tokens(config, json, &value, ret_error) &&
-	       fsdp_build_names(model, parent, key, false, &value.name, &value.raw_name,
-		       ret_error) &&
-	       fsdp_build_path(model, path, &value.path, ret_error) &&
-	       fsdp_build_value(model, &value, ret_error) != FSDP_NONE;
+	set_tokens(config, json, &value);
+	fsdp_build_names(model, parent, key, false, &value.name, &value.raw_name);
+	value.path = fsdp_build_path(model, path);
+	fsdp_build_value(model, &value);
 }
 
-static bool add_values(struct config *config, struct name_parts place,
-	const struct fsdp_json *root, const char *const *keys,
-	struct fsdp_error **ret_error)
+static void add_values(struct config *config, struct name_parts place,
+	const struct fsdp_json *root, const char *const *keys)
 {
 	for (; *keys != NULL; keys++) {
 		const struct fsdp_json *value = fsdp_json_get(root, *keys);
 		if (value != NULL && value->kind != FSDP_JSON_NULL &&
-			value->kind != FSDP_JSON_OBJECT &&
-			!add_value(config, place, value, ret_error))
-			return false;
+			value->kind != FSDP_JSON_OBJECT)
+			add_value(config, place, value);
 	}
-	return true;
 }
 
 /* All members of an object that are not objects themselves. */
-static bool add_members(struct config *config, const char *group,
-	const struct fsdp_json *root, const char *part, struct fsdp_error **ret_error)
+static void add_members(struct config *config, const char *group,
+	const struct fsdp_json *root, const char *part)
 {
 	const struct fsdp_json *object = fsdp_json_get(root, part);
 	if (!fsdp_json_is(object, FSDP_JSON_OBJECT))
-		return true;
+		return;
 	for (uint32_t i = 0; i < object->count && i < SHOWN_MOST; i++)
 		if (object->items[i].kind != FSDP_JSON_OBJECT &&
-			object->items[i].kind != FSDP_JSON_NULL &&
-			!add_value(config, (struct name_parts){ group, part },
-				&object->items[i], ret_error))
-			return false;
-	return true;
+			object->items[i].kind != FSDP_JSON_NULL)
+			add_value(config, (struct name_parts){ group, part },
+				&object->items[i]);
 }
 
 /* A configuration that makes no sense costs the classes and no more; one that could not
@@ -549,20 +532,16 @@ static bool read_config(struct config *config, struct fsdp_error **ret_error)
 	if (architecture != NULL) {
 		struct fsdp_json first = *architecture;
 		first.key = FSDP_SPAN("architecture");
-		if (!guess_classes(config, root, first.text, ret_error) ||
-			!add_value(config, (struct name_parts){ "config", NULL }, &first,
-				ret_error))
-			return false;
+		guess_classes(config, root, first.text);
+		add_value(config, (struct name_parts){ "config", NULL }, &first);
 	}
 	for (size_t i = 0; i < FSDP_COUNT(parts); i++)
-		if (!add_values(config, (struct name_parts){ "config", parts[i] },
-			    fsdp_json_get(root, parts[i]), keys, ret_error))
-			return false;
+		add_values(config, (struct name_parts){ "config", parts[i] },
+			fsdp_json_get(root, parts[i]), keys);
 	for (size_t i = 0; i < FSDP_COUNT(plans); i++)
-		if (!add_members(config, "config", root, plans[i], ret_error))
-			return false;
-	return add_values(
-		config, (struct name_parts){ "config", NULL }, root, keys, ret_error);
+		add_members(config, "config", root, plans[i]);
+	add_values(config, (struct name_parts){ "config", NULL }, root, keys);
+	return true;
 }
 
 bool fsdp_hf_config(struct fsdp_reading *reading, const struct fsdp_folder *folder,
@@ -585,8 +564,8 @@ bool fsdp_hf_config(struct fsdp_reading *reading, const struct fsdp_folder *fold
 	if (!read_json(&config, "adapter_config.json", &root, &unread, &error))
 		return forgive(&config, "adapter_config.json", unread, error, ret_error);
 	bool falls = fsdp_span_is(fsdp_json_get_text(root, "peft_type"), "ADALORA");
-	return add_members(&config, "adapter_config", root, "rank_pattern", ret_error) &&
-	       add_values(
-		       &config, parts, root, falls ? falling_ranks : ranks, ret_error) &&
-	       add_values(&config, parts, root, keys, ret_error);
+	add_members(&config, "adapter_config", root, "rank_pattern");
+	add_values(&config, parts, root, falls ? falling_ranks : ranks);
+	add_values(&config, parts, root, keys);
+	return true;
 }

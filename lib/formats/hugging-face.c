@@ -348,8 +348,7 @@ static void report(const struct hf *hf, enum fsdp_rule_index rule, const char *w
 
 /* A file of the map, seen for the first time. A path that leaves the directory or is of
  * another kind is never opened. */
-static bool add_file(struct hf *hf, struct fsdp_span name, uint32_t number,
-	struct fsdp_error **ret_error)
+static void add_file(struct hf *hf, struct fsdp_span name, uint32_t number)
 {
 	struct fsdp_findings *findings = &hf->reading->model->findings;
 	struct fsdp_entry entry;
@@ -362,7 +361,7 @@ static bool add_file(struct hf *hf, struct fsdp_span name, uint32_t number,
 			"the index names the file %s, which %s", fsdp_shown(name, room),
 			fits ? "is not a plain name"
 			     : "is not of the format in the index");
-		return true;
+		return;
 	}
 	bool found = fsdp_folder_find(hf->folder, name, &entry);
 	if ((!found && memchr(name.data, '/', name.size) == NULL) ||
@@ -370,57 +369,51 @@ static bool add_file(struct hf *hf, struct fsdp_span name, uint32_t number,
 		struct absent absent = {
 			.name = name, .number = number, .is_link = found
 		};
-		return fsdp_vec_add(&hf->absent, &absent) ||
-		       fsdp_arena_fail(hf->reading->scratch, ret_error);
+		fsdp_vec_append(&hf->absent, &absent);
+		return;
 	}
-	return fsdp_reading_add_child(hf->reading, name, FSDP_NONE, ret_error) != NULL;
+	fsdp_reading_add_child(hf->reading, name, FSDP_NONE);
 }
 
-static bool map_tensor(struct hf *hf, struct fsdp_span key, uint32_t number,
-	struct fsdp_error **ret_error)
+static void map_tensor(struct hf *hf, struct fsdp_span key, uint32_t number)
 {
 	struct fsdp_model *model = hf->reading->model;
 	uint32_t name, raw_name;
-	if (!fsdp_build_names(model, 0, key, false, &name, &raw_name, ret_error))
-		return false;
-	if (!fsdp_vec_add(&hf->map, &raw_name))
-		return fsdp_arena_fail(hf->reading->scratch, ret_error);
+	fsdp_build_names(model, 0, key, false, &name, &raw_name);
+	fsdp_vec_append(&hf->map, &raw_name);
 	if (fsdp_table_get(&hf->mapped, raw_name) != FSDP_NONE)
 		fsdp_find(&model->findings, FSDP_RULE_SAFETENSORS_JSON,
 			FSDP_PLACE(.file = hf->index, .offset = hf->token.offset,
 				.tensor = key),
 			"weight_map lists the tensor twice; readers use the first or the last");
-	return fsdp_table_set(&hf->mapped, raw_name, number) ||
-	       fsdp_arena_fail(hf->reading->scratch, ret_error);
+	(void)fsdp_table_set(&hf->mapped, raw_name, number);
 }
 
 /* *ret_read false: the next entry is nothing plain or names a new file, and nothing
  * happened. */
-static bool read_alike(struct hf *hf, bool *ret_read, struct fsdp_error **ret_error)
+static void read_alike(struct hf *hf, bool *ret_read)
 {
 	struct fsdp_json_member entry;
 	*ret_read = false;
 	if (!fsdp_json_quick_member(hf->quick, &hf->scan, NULL, &entry))
-		return true;
+		return;
 	if (*entry.meaning == 0) {
 		uint32_t number = fsdp_names_find_child(&hf->files, 0, entry.text);
 		if (number == FSDP_NONE)
-			return true;
+			return;
 		*entry.meaning = number;
 	}
 	*ret_read = true;
 	fsdp_json_quick_accept(&hf->scan, &entry);
 	/* Findings are at the file, as if it had been read as a token. */
 	hf->token.offset = fsdp_json_scan_offset(&hf->scan, entry.text.data - 1);
-	return map_tensor(hf, entry.key, *entry.meaning, ret_error);
+	map_tensor(hf, entry.key, *entry.meaning);
 }
 
 static bool read_entry(struct hf *hf, struct fsdp_error **ret_error)
 {
 	struct fsdp_arena *scratch = hf->reading->scratch;
 	struct fsdp_span key = fsdp_json_text_copy(&hf->token, scratch);
-	if (key.data == NULL)
-		return fsdp_arena_fail(scratch, ret_error);
 	if (!next(hf, ret_error))
 		return false;
 	if (hf->token.kind != FSDP_SCAN_TEXT) {
@@ -429,16 +422,13 @@ static bool read_entry(struct hf *hf, struct fsdp_error **ret_error)
 	}
 	struct fsdp_span file = fsdp_json_text_copy(&hf->token, scratch);
 	size_t known = hf->files.list.count;
-	if (file.data == NULL)
-		return fsdp_arena_fail(scratch, ret_error);
 	while (fsdp_span_begins(file, FSDP_SPAN("./")))
 		file = fsdp_span(file.data + 2, file.size - 2);
 	uint32_t number = fsdp_names_child(&hf->files, 0, file);
-	if (number == FSDP_NONE)
-		return fsdp_arena_fail(scratch, ret_error);
-	if (hf->files.list.count != known && !add_file(hf, file, number, ret_error))
-		return false;
-	return map_tensor(hf, key, number, ret_error);
+	if (hf->files.list.count != known)
+		add_file(hf, file, number);
+	map_tensor(hf, key, number);
+	return true;
 }
 
 static bool read_map(struct hf *hf, struct fsdp_error **ret_error)
@@ -452,8 +442,7 @@ static bool read_map(struct hf *hf, struct fsdp_error **ret_error)
 	hf->has_map = true;
 	for (;;) {
 		bool alike;
-		if (!read_alike(hf, &alike, ret_error))
-			return false;
+		read_alike(hf, &alike);
 		if (alike)
 			continue;
 		if (!next(hf, ret_error))
@@ -486,16 +475,13 @@ static bool read_note(struct hf *hf, struct fsdp_error **ret_error)
 {
 	struct fsdp_model *model = hf->reading->model;
 	struct fsdp_span key = fsdp_json_text_copy(&hf->token, model->arena);
-	if (key.data == NULL)
-		return fsdp_arena_fail(model->arena, ret_error);
 	if (!next(hf, ret_error))
 		return false;
 	if (hf->token.kind != FSDP_SCAN_TEXT)
 		return skip(hf, ret_error);
 	struct fsdp_span text = fsdp_json_text_copy(&hf->token, model->arena);
-	if (text.data == NULL)
-		return fsdp_arena_fail(model->arena, ret_error);
-	return fsdp_build_declared(model, key, text, ret_error);
+	fsdp_build_declared(model, key, text);
+	return true;
 }
 
 static bool read_metadata(struct hf *hf, struct fsdp_error **ret_error)
@@ -547,13 +533,11 @@ static struct fsdp_span name_of(const struct hf *hf, uint32_t name)
 
 /* The tensors of absent files. Counted first, so that they take no more room than the
  * map. */
-static bool list_lost(struct hf *hf, struct fsdp_error **ret_error)
+static void list_lost(struct hf *hf)
 {
 	struct fsdp_arena *scratch = hf->reading->scratch;
 	/* For each file the number of its absent one, plus one. */
 	uint32_t *of = FSDP_TAKE(scratch, of, hf->files.list.count + 1);
-	if (of == NULL)
-		return fsdp_arena_fail(scratch, ret_error);
 	for (uint32_t i = 0; i < hf->absent.count; i++)
 		of[((const struct absent *)fsdp_vec_at(&hf->absent, i))->number] = i + 1;
 	for (size_t turn = 0; turn < 2; turn++) {
@@ -573,11 +557,8 @@ static bool list_lost(struct hf *hf, struct fsdp_error **ret_error)
 			struct absent *absent = fsdp_vec_at(&hf->absent, i);
 			absent->tensors = FSDP_TAKE(scratch, absent->tensors,
 				fsdp_min(absent->tensor_count, FSDP_AFFECTED_KEPT) + 1);
-			if (absent->tensors == NULL)
-				return fsdp_arena_fail(scratch, ret_error);
 		}
 	}
-	return true;
 }
 
 #define MAKE_INDEX "fsdp-inspect export --index-only DIR"
@@ -619,11 +600,11 @@ static bool find_other_save(const struct hf *hf, struct split *ret_split)
 	return false;
 }
 
-static bool report_absent(struct hf *hf, struct fsdp_error **ret_error)
+static void report_absent(struct hf *hf)
 {
 	struct split other;
 	if (hf->absent.count == 0)
-		return true;
+		return;
 	hf->is_of_other_save =
 		hf->reading->children.count == 0 && find_other_save(hf, &other);
 	if (hf->is_of_other_save) {
@@ -632,10 +613,9 @@ static bool report_absent(struct hf *hf, struct fsdp_error **ret_error)
 			FSDP_PLACE(.file = first->name, .fix = make_anew(hf)),
 			"missing, like the other files of the %zu that the index lists; all of %.*s-00001-of-%05u are present: the index belongs to another save",
 			hf->absent.count, FSDP_TEXT_MOST(other.stem, 64), other.of);
-		return true;
+		return;
 	}
-	if (!list_lost(hf, ret_error))
-		return false;
+	list_lost(hf);
 	for (size_t i = 0; i < hf->absent.count; i++) {
 		const struct absent *absent = fsdp_vec_at(&hf->absent, i);
 		hf->is_renamed |= fsdp_report_missing(&hf->reading->model->findings,
@@ -644,7 +624,6 @@ static bool report_absent(struct hf *hf, struct fsdp_error **ret_error)
 				.affected_count = absent->tensor_count),
 			absent->is_link, "the index");
 	}
-	return true;
 }
 
 /* Names the index in an error. A new one can be made where all shards are present. */
@@ -662,6 +641,20 @@ static bool fail_index(const struct hf *hf, struct fsdp_error **ret_error)
 	return fsdp_error_add_path(ret_error, (const char *)hf->index.data);
 }
 
+struct index_reading {
+	struct hf *hf;
+	struct fsdp_error **ret_error;
+	bool good;
+};
+
+static void run_index(void *context)
+{
+	struct index_reading *of = context;
+	of->good = read_index(of->hf, of->ret_error);
+	if (of->good)
+		report_absent(of->hf);
+}
+
 static bool open_index(struct hf *hf, struct fsdp_error **ret_error)
 {
 	struct fsdp_reading *reading = hf->reading;
@@ -677,19 +670,20 @@ static bool open_index(struct hf *hf, struct fsdp_error **ret_error)
 	if (source->size > limit)
 		return fsdp_fail_limit(ret_error, FSDP_LIMIT_JSON_BYTES, limit);
 	hf->rest.end = source->size;
-	if (fsdp_build_file(reading->model, hf->index, source->size, FSDP_NONE,
-		    ret_error) == FSDP_NONE ||
-		!fsdp_json_scan_init(&hf->scan, fsdp_source_refill, &hf->rest,
-			reading->limits, ret_error))
+	fsdp_build_file(reading->model, hf->index, source->size, FSDP_NONE);
+	if (!fsdp_json_scan_init(
+		    &hf->scan, fsdp_source_refill, &hf->rest, reading->limits, ret_error))
 		return false;
 	/* What is in the window does not stay there. */
 	struct fsdp_names *names = &reading->model->names;
 	struct fsdp_arena *copies = names->copies;
 	names->copies = reading->model->arena;
 	hf->quick = fsdp_json_quick_new(&wanted);
-	bool read = hf->quick != NULL
-			    ? read_index(hf, ret_error) && report_absent(hf, ret_error)
-			    : fsdp_fail_memory(ret_error);
+	struct index_reading of = { hf, ret_error, false };
+	bool read = hf->quick != NULL ? fsdp_model_try(reading->model, reading->scratch,
+						run_index, &of, ret_error) &&
+						of.good
+				      : fsdp_fail_memory(ret_error);
 	fsdp_json_quick_free(hf->quick);
 	names->copies = copies;
 	fsdp_json_scan_done(&hf->scan);
@@ -717,13 +711,11 @@ static uint32_t number_of(const struct hf *hf, struct fsdp_span path)
 }
 
 /* Counts for each file of the index its listed tensors, and those that it contains. */
-static bool count_listed(struct hf *hf, struct fsdp_error **ret_error)
+static void count_listed(struct hf *hf)
 {
 	const struct fsdp_model *model = hf->reading->model;
 	hf->listed =
 		FSDP_TAKE(hf->reading->scratch, hf->listed, hf->files.list.count + 1);
-	if (hf->listed == NULL)
-		return fsdp_arena_fail(hf->reading->scratch, ret_error);
 	for (size_t i = 0; i < hf->map.count; i++)
 		hf->listed[fsdp_table_get(&hf->mapped,
 				   *(const uint32_t *)fsdp_vec_at(&hf->map, i))]
@@ -743,7 +735,6 @@ static bool count_listed(struct hf *hf, struct fsdp_error **ret_error)
 			hf->listed[actual].of_other += hf->listed[actual].other == mapped;
 		}
 	}
-	return true;
 }
 
 /* Whether a file has none of its tensors in the index, but others: it is another shard
@@ -818,7 +809,7 @@ static int compare_name(const void *key, const void *item)
 }
 
 /* The path of a file from the root on, and the names of its tensors. */
-static bool keep_file(struct hf *hf, const struct absent *absent)
+static void keep_file(struct hf *hf, const struct absent *absent)
 {
 	struct fsdp_model *model = hf->reading->model;
 	struct fsdp_span below = model->findings.below;
@@ -826,15 +817,11 @@ static bool keep_file(struct hf *hf, const struct absent *absent)
 	struct fsdp_span *names = FSDP_TAKE(model->arena, names, absent->kept + 1);
 	unsigned char *path =
 		fsdp_arena_take(model->arena, below.size + absent->name.size + 1, 1);
-	if (unread == NULL || names == NULL || path == NULL)
-		return false;
 	if (below.size > 0)
 		memcpy(path, below.data, below.size);
 	memcpy(path + below.size, absent->name.data, absent->name.size);
 	for (size_t i = 0; i < absent->kept; i++) {
 		names[i] = fsdp_arena_copy(model->arena, absent->tensors[i]);
-		if (names[i].data == NULL)
-			return false;
 	}
 	*unread = (struct fsdp_unread){
 		.file = fsdp_span(path, below.size + absent->name.size),
@@ -842,27 +829,23 @@ static bool keep_file(struct hf *hf, const struct absent *absent)
 		.kept = absent->kept,
 		.count = absent->tensor_count,
 	};
-	return true;
 }
 
 /* Only the map lists the tensors of unreadable files. */
-static bool keep_unread(struct hf *hf, const bool *opened, struct fsdp_error **ret_error)
+static void keep_unread(struct hf *hf, const bool *opened)
 {
 	struct fsdp_entry entry;
 	hf->absent.count = 0;
 	for (uint32_t i = 1; i < hf->files.list.count; i++) {
 		struct absent absent = { .name = fsdp_names_segment(&hf->files, i),
 			.number = i };
-		if (!opened[i] && fsdp_folder_find(hf->folder, absent.name, &entry) &&
-			!fsdp_vec_add(&hf->absent, &absent))
-			return fsdp_arena_fail(hf->reading->scratch, ret_error);
+		if (!opened[i] && fsdp_folder_find(hf->folder, absent.name, &entry))
+			fsdp_vec_append(&hf->absent, &absent);
 	}
-	if (hf->absent.count > 0 && !list_lost(hf, ret_error))
-		return false;
+	if (hf->absent.count > 0)
+		list_lost(hf);
 	for (size_t i = 0; i < hf->absent.count; i++)
-		if (!keep_file(hf, fsdp_vec_at(&hf->absent, i)))
-			return fsdp_arena_fail(hf->reading->model->arena, ret_error);
-	return true;
+		keep_file(hf, fsdp_vec_at(&hf->absent, i));
 }
 
 /* Whether all files are there, and have none of their listed tensors. */
@@ -874,19 +857,15 @@ static bool is_of_other_names(const struct hf *hf, const bool *opened)
 	return hf->map.count > 1 && hf->reading->model->tensors.count > 1;
 }
 
-static bool check_map(struct hf *hf, struct fsdp_error **ret_error)
+static void check_map(struct hf *hf)
 {
 	struct fsdp_model *model = hf->reading->model;
 	size_t files = hf->files.list.count;
 	bool *opened = fsdp_arena_take(hf->reading->scratch, files + 1, 1);
-	if (opened == NULL)
-		return fsdp_arena_fail(hf->reading->scratch, ret_error);
 	/* Files of the map that were opened; tensors of others are not reported again. */
 	size_t count = 0;
 	struct fsdp_span *paths =
 		FSDP_TAKE(hf->reading->scratch, paths, model->files.count + 1);
-	if (paths == NULL)
-		return fsdp_arena_fail(hf->reading->scratch, ret_error);
 	for (size_t i = 0; i < model->files.count; i++)
 		if (!fsdp_model_file(model, i)->is_listed)
 			paths[count++] = fsdp_model_file(model, i)->path;
@@ -897,8 +876,8 @@ static bool check_map(struct hf *hf, struct fsdp_error **ret_error)
 			bsearch(&name, paths, count, sizeof *paths, compare_name) != NULL;
 		hf->lacks_some |= !opened[i];
 	}
-	if (!keep_unread(hf, opened, ret_error) || !count_listed(hf, ret_error))
-		return false;
+	keep_unread(hf, opened);
+	count_listed(hf);
 	for (uint32_t i = 1; i < files; i++) {
 		const struct listed_file *file = &hf->listed[i];
 		char fix[FSDP_WORD_MAX];
@@ -937,7 +916,7 @@ static bool check_map(struct hf *hf, struct fsdp_error **ret_error)
 						    : 0),
 			"the files have none of the %zu names in the index, but %zu other tensors",
 			hf->map.count, model->tensors.count);
-		return true;
+		return;
 	}
 	for (size_t i = 0; i < model->tensors.count; i++)
 		check_tensor(hf, fsdp_model_tensor(model, i));
@@ -956,7 +935,6 @@ static bool check_map(struct hf *hf, struct fsdp_error **ret_error)
 			"%.*s is missing (listed in the index)",
 			FSDP_TEXT_MOST(tensor, 256));
 	}
-	return true;
 }
 
 /* Files that are numbered like those that the index names, and are not in it: loaders do
@@ -1070,13 +1048,11 @@ static void check_split(const struct hf *hf, const bool *here)
 			"index file is missing (%u shards found)", split->count);
 }
 
-static bool read_split(struct hf *hf, struct fsdp_error **ret_error)
+static void read_split(struct hf *hf)
 {
 	struct fsdp_reading *reading = hf->reading;
 	uint32_t number;
 	bool *here = fsdp_arena_take(reading->scratch, hf->split.count + 2, 1);
-	if (here == NULL)
-		return fsdp_arena_fail(reading->scratch, ret_error);
 	for (size_t i = 0; i < hf->folder->count; i++) {
 		struct fsdp_entry entry = fsdp_folder_entry(hf->folder, i);
 		if (entry.kind != FSDP_ENTRY_FILE ||
@@ -1084,12 +1060,9 @@ static bool read_split(struct hf *hf, struct fsdp_error **ret_error)
 			continue;
 		if (number <= hf->split.count)
 			here[number] = true;
-		if (fsdp_reading_add_child(reading, entry.name, FSDP_NONE, ret_error) ==
-			NULL)
-			return false;
+		fsdp_reading_add_child(reading, entry.name, FSDP_NONE);
 	}
 	check_split(hf, here);
-	return true;
 }
 
 /* ---- the directory ---- */
@@ -1116,8 +1089,6 @@ static bool read(struct fsdp_reading *reading, const struct fsdp_look *look,
 	struct fsdp_error **ret_error)
 {
 	struct hf *hf = FSDP_TAKE(reading->scratch, hf, 1);
-	if (hf == NULL)
-		return fsdp_arena_fail(reading->scratch, ret_error);
 	hf->reading = reading;
 	hf->folder = look->folder;
 	hf->total_size = UINT64_MAX;
@@ -1133,11 +1104,12 @@ static bool read(struct fsdp_reading *reading, const struct fsdp_look *look,
 	if (hf->single != NULL) {
 		note_others(hf, fsdp_span_text(hf->single->file));
 		return fsdp_reading_add_child(reading, fsdp_span_text(hf->single->file),
-			       FSDP_NONE, ret_error) != NULL;
+			       FSDP_NONE) != NULL;
 	}
 	if (hf->index.data == NULL) {
 		hf->is_bin = hf->split.is_bin;
-		return read_split(hf, ret_error);
+		read_split(hf);
+		return true;
 	}
 	note_others(hf, hf->index);
 	hf->is_bin = is_index(hf->index, ".bin");
@@ -1237,8 +1209,7 @@ static bool finish(struct fsdp_reading *reading, struct fsdp_error **ret_error)
 				     : "Hugging Face model (safetensors, by index)",
 	};
 	if (hf->index.data != NULL) {
-		if (!check_map(hf, ret_error))
-			return false;
+		check_map(hf);
 		check_unnamed(hf);
 		check_sizes(hf);
 		struct fsdp_model *model = hf->reading->model;
@@ -1270,6 +1241,7 @@ const struct fsdp_family fsdp_family_hugging_face = {
 	.title = "Hugging Face model",
 	.recognise = recognise,
 	.read = read,
+	.leaves = true,
 	.finish = finish,
 	.is_anchor = is_anchor,
 	.one_is_enough = true,

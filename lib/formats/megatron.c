@@ -82,8 +82,7 @@ static struct fsdp_child *add_child(struct fsdp_reading *reading, struct fsdp_sp
 		return NULL;
 	}
 	snprintf(path, size, "%.*s/%s", FSDP_TEXT(folder), name);
-	return fsdp_reading_add_child(
-		reading, fsdp_span(path, size - 1), rank, ret_error);
+	return fsdp_reading_add_child(reading, fsdp_span(path, size - 1), rank);
 }
 
 /* Files of the first data-parallel rank next to a rank's file: buffers that are not
@@ -143,8 +142,8 @@ static bool read(struct fsdp_reading *reading, const struct fsdp_look *look,
 			return false;
 	}
 	reading->model->is_set = true;
-	return fsdp_reading_order_children(reading, 0, ret_error) &&
-	       add_optimizers(reading, look->folder, ret_error);
+	fsdp_reading_order_children(reading, 0);
+	return add_optimizers(reading, look->folder, ret_error);
 }
 
 /* ---- how the model was cut ---- */
@@ -268,14 +267,12 @@ static bool parse_name(const struct megatron *megatron,
 	return true;
 }
 
-static bool count_layers(struct megatron *megatron, struct fsdp_error **ret_error)
+static void count_layers(struct megatron *megatron)
 {
 	struct fsdp_model *model = megatron->model;
 	struct rank_file part;
 	size_t count = (size_t)megatron->chunks * megatron->pp_size;
 	megatron->layers = FSDP_TAKE(megatron->scratch, megatron->layers, count + 1);
-	if (megatron->layers == NULL)
-		return fsdp_arena_fail(megatron->scratch, ret_error);
 	for (uint32_t i = 0; i < model->files.count; i++) {
 		if (!find_part(megatron, i, &part) || part.pp >= megatron->pp_size)
 			continue;
@@ -296,116 +293,98 @@ static bool count_layers(struct megatron *megatron, struct fsdp_error **ret_erro
 					number >= megatron->experts)
 					megatron->experts = number + 1;
 			} else if (name.data == NULL)
-				return fsdp_arena_fail(megatron->scratch, ret_error);
+				return;
 		}
 	}
 	for (size_t i = 0; i < count; i++)
 		megatron->layers[i + 1] += megatron->layers[i];
-	return true;
 }
 
 /* ---- the full tensors ---- */
 
 /* The name with another number after the word. */
-static bool renumber(struct megatron *megatron, struct fsdp_span *name, const char *word,
-	uint32_t before, struct fsdp_error **ret_error)
+static void renumber(struct megatron *megatron, struct fsdp_span *name, const char *word,
+	uint32_t before)
 {
 	size_t begin, end;
 	uint32_t number;
 	char digits[16];
 	if (before == 0 || !find_number(*name, word, &begin, &end, &number))
-		return true;
+		return;
 	size_t count = (size_t)snprintf(digits, sizeof digits, "%u", number + before);
 	size_t size = begin + count + (name->size - end);
 	char *text = fsdp_arena_take(megatron->model->arena, size + 1, 1);
-	if (text == NULL)
-		return fsdp_arena_fail(megatron->model->arena, ret_error);
 	memcpy(text, name->data, begin);
 	memcpy(text + begin, digits, count);
 	memcpy(text + begin + count, name->data + end, name->size - end);
 	*name = fsdp_span(text, size);
-	return true;
 }
 
 /* The name of a tensor in the full model. */
-static bool set_name(struct megatron *megatron, const struct rank_file *part,
-	uint32_t chunk, struct fsdp_span name, struct fsdp_tensor_record *tensor,
-	struct fsdp_error **ret_error)
+static void set_name(struct megatron *megatron, const struct rank_file *part,
+	uint32_t chunk, struct fsdp_span name, struct fsdp_tensor_record *tensor)
 {
 	uint32_t layers = megatron->layers[chunk * megatron->pp_size + part->pp];
 	struct fsdp_arena *arena = megatron->model->arena;
-	if (!renumber(megatron, &name, LAYERS, layers, ret_error) ||
-		!renumber(megatron, &name, EXPERTS, part->ep * megatron->experts,
-			ret_error))
-		return false;
+	renumber(megatron, &name, LAYERS, layers);
+	renumber(megatron, &name, EXPERTS, part->ep * megatron->experts);
 	name = fsdp_arena_copy(arena, name);
-	if (name.data == NULL)
-		return fsdp_arena_fail(arena, ret_error);
 	tensor->path = FSDP_NONE;
-	return fsdp_build_names(megatron->model, 0, name, false, &tensor->name,
-		&tensor->raw_name, ret_error);
+	fsdp_build_names(
+		megatron->model, 0, name, false, &tensor->name, &tensor->raw_name);
 }
 
 /* A rank's slice as a box of the full tensor: `begin` and `size` along the dimension. */
-static bool set_box(struct megatron *megatron, struct fsdp_piece_record *piece,
-	const int64_t *shape, uint32_t dims, int dim, int64_t begin, int64_t size,
-	struct fsdp_error **ret_error)
+static void set_box(struct megatron *megatron, struct fsdp_piece_record *piece,
+	const int64_t *shape, uint32_t dims, int dim, int64_t begin, int64_t size)
 {
 	int64_t box[4] = { 0 };
 	for (uint32_t i = 0; i < dims; i++)
 		box[dims + i] = shape[i];
 	box[dim] = begin;
 	box[dims + (uint32_t)dim] = size;
-	piece->box = fsdp_build_ints(megatron->model, box, 2 * (size_t)dims, ret_error);
-	return piece->box != FSDP_NONE;
+	piece->box = fsdp_build_ints(megatron->model, box, 2 * (size_t)dims);
 }
 
-static bool widen(struct megatron *megatron, const struct rank_file *part, uint32_t index,
-	int dim, bool gate, struct fsdp_error **ret_error)
+static void widen(struct megatron *megatron, const struct rank_file *part, uint32_t index,
+	int dim, bool gate)
 {
 	struct fsdp_model *model = megatron->model;
 	struct fsdp_tensor_record *tensor = fsdp_model_tensor(model, index);
 	int64_t shape[2], local;
 	if (tensor->dims > 2 || tensor->piece_count != 1)
-		return true;
+		return;
 	memcpy(shape, fsdp_model_ints(model, tensor->shape),
 		tensor->dims * sizeof *shape);
 	local = shape[dim];
 	struct fsdp_piece_record *piece = fsdp_model_piece(model, tensor->first_piece);
 	if (piece->box != FSDP_NONE ||
 		__builtin_mul_overflow(local, (int64_t)megatron->tp_size, &shape[dim]))
-		return true;
+		return;
 	uint64_t numel;
 	if (!fsdp_numel(shape, tensor->dims, &numel) || numel > INT64_MAX / 16)
-		return true;
+		return;
 	gate &= local % 2 == 0 && piece->strides == FSDP_NONE;
-	tensor->shape = fsdp_build_ints(model, shape, tensor->dims, ret_error);
-	if (tensor->shape == FSDP_NONE)
-		return false;
+	tensor->shape = fsdp_build_ints(model, shape, tensor->dims);
 	struct fsdp_piece_record whole = *piece;
 	int64_t size = gate ? local / 2 : local;
-	if (!set_box(megatron, piece, shape, tensor->dims, dim, part->tp * size, size,
-		    ret_error))
-		return false;
+	set_box(megatron, piece, shape, tensor->dims, dim, part->tp * size, size);
 	/* The lower half of a gate is another box of the same tensor: a record of the
 	 * same name, which joins the first. */
 	if (!gate)
-		return true;
+		return;
 	struct fsdp_piece_record half_piece = whole;
 	int64_t half = shape[0] / (2 * (int64_t)megatron->tp_size);
 	int64_t row = tensor->dims == 2 ? shape[1] : 1;
-	uint32_t id = fsdp_build_tensor(megatron->model, tensor, ret_error);
-	if (id == FSDP_NONE)
-		return false;
+	uint32_t id = fsdp_build_tensor(megatron->model, tensor);
 	half_piece.tensor = id;
 	half_piece.storage_offset += (uint64_t)half * (uint64_t)row;
-	return set_box(megatron, &half_piece, shape, tensor->dims, 0,
-		       ((int64_t)megatron->tp_size + part->tp) * half, half, ret_error) &&
-	       fsdp_build_piece(megatron->model, &half_piece, ret_error) != FSDP_NONE;
+	set_box(megatron, &half_piece, shape, tensor->dims, 0,
+		((int64_t)megatron->tp_size + part->tp) * half, half);
+	fsdp_build_piece(megatron->model, &half_piece);
 }
 
-static bool join_part(struct megatron *megatron, const struct rank_file *part,
-	struct fsdp_error **ret_error)
+static void join_part(struct megatron *megatron, const struct rank_file *part)
 {
 	static const char *const gates[] = { "linear_fc1", "dense_h_to_4h" };
 	struct fsdp_model *model = megatron->model;
@@ -414,8 +393,6 @@ static bool join_part(struct megatron *megatron, const struct rank_file *part,
 		struct fsdp_span name;
 		uint32_t chunk = 0;
 		if (!parse_name(megatron, tensor, &name, &chunk)) {
-			if (name.data == NULL)
-				return fsdp_arena_fail(megatron->scratch, ret_error);
 			if (tensor->role == FSDP_ROLE_PARAM)
 				tensor->role = FSDP_ROLE_OTHER;
 			tensor->flags |= FSDP_TENSOR_RANKS_OWN;
@@ -427,19 +404,16 @@ static bool join_part(struct megatron *megatron, const struct rank_file *part,
 			memmem(name.data, name.size, ".experts.", 9) != NULL &&
 			memmem(name.data, name.size, EXPERTS, sizeof EXPERTS - 1) == NULL)
 			tensor->flags |= FSDP_TENSOR_RANKS_OWN;
-		if (!set_name(megatron, part, chunk, name, tensor, ret_error) ||
-			(dim >= 0 && megatron->tp_size > 1 &&
-				!widen(megatron, part, i, dim,
-					megatron->is_gated &&
-						(ends_in(name, gates, 2, "weight") ||
-							ends_in(name, gates, 2, "bias")),
-					ret_error)))
-			return false;
+		set_name(megatron, part, chunk, name, tensor);
+		if (dim >= 0 && megatron->tp_size > 1)
+			widen(megatron, part, i, dim,
+				megatron->is_gated &&
+					(ends_in(name, gates, 2, "weight") ||
+						ends_in(name, gates, 2, "bias")));
 	}
-	return true;
 }
 
-static bool join(struct megatron *megatron, struct fsdp_error **ret_error)
+static void join(struct megatron *megatron)
 {
 	struct fsdp_model *model = megatron->model;
 	uint32_t count = (uint32_t)model->files.count, found = 0, listed = 0;
@@ -453,14 +427,11 @@ static bool join(struct megatron *megatron, struct fsdp_error **ret_error)
 			chunk >= megatron->chunks)
 			megatron->chunks = chunk + 1;
 		else if (name.data == NULL)
-			return fsdp_arena_fail(megatron->scratch, ret_error);
+			return;
 	}
-	if (!count_layers(megatron, ret_error))
-		return false;
+	count_layers(megatron);
 	/* Tensors that are added meanwhile come after all of these. */
 	struct rank_file *parts = FSDP_TAKE(megatron->scratch, parts, count + 1);
-	if (parts == NULL)
-		return fsdp_arena_fail(megatron->scratch, ret_error);
 	for (uint32_t i = 0; i < count; i++) {
 		listed += fsdp_model_file(model, i)->is_listed;
 		if (find_part(megatron, i, &part) && part.tp < megatron->tp_size &&
@@ -477,14 +448,13 @@ static bool join(struct megatron *megatron, struct fsdp_error **ret_error)
 				: "%u rank files are present; the model was split over %u x %u rank%s",
 			found, megatron->tp_size, each, each == 1 ? "" : "s");
 	for (uint32_t i = 0; i < found; i++)
-		if (!join_part(megatron, &parts[i], ret_error))
-			return false;
-	return true;
+		join_part(megatron, &parts[i]);
 }
 
 static bool finish(struct fsdp_reading *reading, struct fsdp_error **ret_error)
 {
 	struct fsdp_model *model = reading->model;
+	(void)ret_error;
 	int64_t tp = argument(model, "tensor_model_parallel_size");
 	int64_t pp = argument(model, "pipeline_model_parallel_size");
 	int64_t ep = argument(model, "expert_model_parallel_size");
@@ -503,7 +473,8 @@ static bool finish(struct fsdp_reading *reading, struct fsdp_error **ret_error)
 	uint64_t world = (uint64_t)megatron.tp_size * megatron.pp_size * megatron.ep_size;
 	model->world_size = (uint32_t)fsdp_min(world, FSDP_PATTERN_MAX);
 	model->is_split = true;
-	return join(&megatron, ret_error);
+	join(&megatron);
+	return true;
 }
 
 const struct fsdp_family fsdp_family_megatron = {
@@ -511,5 +482,6 @@ const struct fsdp_family fsdp_family_megatron = {
 	.title = "Megatron-LM rank files",
 	.recognise = recognise,
 	.read = read,
+	.leaves = true,
 	.finish = finish,
 };

@@ -29,7 +29,6 @@ struct fsdp_plan_reading {
 	const struct fsdp_json *root;
 	struct fsdp_table visit_of; /* first visit by raw name id */
 	struct fsdp_vec stated;     /* struct stated */
-	struct fsdp_error **error;
 };
 
 /* Bytes of a name in a message. */
@@ -37,13 +36,15 @@ enum { FSDP_PLAN_NAME_SHOWN = 200 };
 
 /* ---- failures, findings, shapes, names ---- */
 
-/* The plan cannot be read at all: fills the error and is false. */
-static bool plan_invalid(struct fsdp_plan_reading *plan, const char *what)
+/* The plan cannot be read at all. */
+static void __attribute__((noreturn))
+fail_plan(struct fsdp_plan_reading *plan, const char *what)
 {
-	fsdp_fail_rule(plan->error, FSDP_ERROR_DAMAGED, "FI1080", FSDP_UNKNOWN,
+	struct fsdp_error *error = NULL;
+	fsdp_fail_rule(&error, FSDP_ERROR_DAMAGED, "FI1080", FSDP_UNKNOWN,
 		"the sharding plan is not valid: %s", what);
-	return fsdp_error_add_hint(
-		plan->error, "export the plan again (fsdp-inspect help plan)");
+	fsdp_error_add_hint(&error, "export the plan again (fsdp-inspect help plan)");
+	fsdp_model_leave(plan->model, error);
 }
 
 /* It breaks its own rules: a finding about the module. */
@@ -59,32 +60,30 @@ static void report_mismatch(
 		FSDP_PLACE(.file = plan->path, .module = module), "%s", text);
 }
 
-static bool read_shape(struct fsdp_plan_reading *plan, const struct fsdp_json *json,
+static void read_shape(struct fsdp_plan_reading *plan, const struct fsdp_json *json,
 	fsdp_ints *ret_shape, uint8_t *ret_dims)
 {
 	int64_t shape[FSDP_DIMS_MAX];
 	uint64_t numel;
 	if (!fsdp_json_is(json, FSDP_JSON_ARRAY) || json->count > FSDP_DIMS_MAX)
-		return plan_invalid(plan, "a shape is not a list of integers");
+		fail_plan(plan, "a shape is not a list of integers");
 	for (uint32_t i = 0; i < json->count; i++) {
 		if (json->items[i].kind != FSDP_JSON_INTEGER)
-			return plan_invalid(plan, "a shape is not a list of integers");
+			fail_plan(plan, "a shape is not a list of integers");
 		shape[i] = json->items[i].integer;
 	}
 	if (!fsdp_numel(shape, json->count, &numel) || numel > INT64_MAX / 16)
-		return plan_invalid(plan, "a shape is negative or overflows");
+		fail_plan(plan, "a shape is negative or overflows");
 	*ret_dims = (uint8_t)json->count;
-	*ret_shape = fsdp_build_ints(plan->model, shape, json->count, plan->error);
-	return *ret_shape != FSDP_NONE;
+	*ret_shape = fsdp_build_ints(plan->model, shape, json->count);
 }
 
 /* Of a unit's parameter; compared with the list of parameters when all is read. */
-static bool state_shape(
+static void state_shape(
 	struct fsdp_plan_reading *plan, uint32_t name, fsdp_ints shape, uint8_t dims)
 {
-	return fsdp_vec_add(&plan->stated,
-		       &(struct stated){ .name = name, .shape = shape, .dims = dims }) ||
-	       fsdp_arena_fail(plan->reading->scratch, plan->error);
+	fsdp_vec_append(&plan->stated,
+		&(struct stated){ .name = name, .shape = shape, .dims = dims });
 }
 
 /* Full name of a unit's parameter: clean(module + ".") + fqn. FSDP_NONE: no memory. */
@@ -95,15 +94,12 @@ static uint32_t full_name(
 		&plan->model->names, fsdp_model_module(plan->model, module)->name, fqn);
 }
 
-/* One more name of the unit, still without names. NULL: out of memory, which the reading
- * keeps. */
+/* One more name of the unit, still without names. */
 static struct fsdp_unit_fqn_record *add_fqn(
 	struct fsdp_plan_reading *plan, struct fsdp_unit_record *unit)
 {
 	struct fsdp_unit_fqn_record *fqn =
-		fsdp_build_push(plan->model, &plan->model->unit_fqns, NULL, plan->error);
-	if (fqn == NULL)
-		return NULL;
+		fsdp_build_push(plan->model, &plan->model->unit_fqns, NULL);
 	*fqn = (struct fsdp_unit_fqn_record){ FSDP_NONE, FSDP_NONE, FSDP_NONE };
 	unit->fqn_count++;
 	return fqn;
@@ -138,59 +134,50 @@ struct flat_reading {
 	uint32_t at; /* the next of these */
 };
 
-static bool add_entry(struct fsdp_plan_reading *plan, struct flat_reading *reading,
+static void add_entry(struct fsdp_plan_reading *plan, struct flat_reading *reading,
 	struct fsdp_flat_entry_record entry)
 {
 	if (entry.fqn == FSDP_NONE && entry.numel == 0)
-		return true;
-	struct fsdp_flat_entry_record *record = fsdp_build_push(
-		plan->model, &plan->model->flat_entries, NULL, plan->error);
-	if (record == NULL)
-		return false;
+		return;
+	struct fsdp_flat_entry_record *record =
+		fsdp_build_push(plan->model, &plan->model->flat_entries, NULL);
 	entry.start = reading->layout.numel;
 	*record = entry;
 	if (!fsdp_flat_add(&reading->layout, entry.numel))
-		return plan_invalid(plan, "a flat parameter overflows");
-	return true;
+		fail_plan(plan, "a flat parameter overflows");
 }
 
-static bool add_padding(
+static void add_padding(
 	struct fsdp_plan_reading *plan, struct flat_reading *reading, uint64_t numel)
 {
-	return add_entry(plan, reading,
+	add_entry(plan, reading,
 		(struct fsdp_flat_entry_record){
 			.fqn = FSDP_NONE, .shape = FSDP_NONE, .numel = numel });
 }
 
 /* Recorded padding up to the next parameter, or up to the end. */
-static bool add_recorded_padding(
+static void add_recorded_padding(
 	struct fsdp_plan_reading *plan, struct flat_reading *reading)
 {
 	int64_t numel;
 	for (; reading->at < reading->mask->count &&
 		reading->mask->items[reading->at].integer;
 		reading->at++)
-		if (!fsdp_json_integer_at(reading->numels, reading->at, &numel) ||
-			!add_padding(plan, reading, (uint64_t)numel))
-			return false;
+		if (fsdp_json_integer_at(reading->numels, reading->at, &numel))
+			add_padding(plan, reading, (uint64_t)numel);
 	reading->at++; /* the parameter itself */
-	return true;
 }
 
-static bool read_flat_entry(struct fsdp_plan_reading *plan, struct flat_reading *reading,
+static void read_flat_entry(struct fsdp_plan_reading *plan, struct flat_reading *reading,
 	struct fsdp_span fqn, const struct fsdp_json *shape, int64_t recorded)
 {
 	struct fsdp_flat_entry_record entry = { 0 };
 	struct fsdp_unit_fqn_record *record = add_fqn(plan, reading->unit);
 	uint8_t dims = 0;
-	if (record == NULL || !read_shape(plan, shape, &entry.shape, &dims))
-		return false;
+	read_shape(plan, shape, &entry.shape, &dims);
 	record->relative = fsdp_names_intern(&plan->model->names, 0, fqn);
 	record->full = full_name(plan, reading->unit->module, fqn);
-	if (record->relative == FSDP_NONE || record->full == FSDP_NONE)
-		return fsdp_arena_fail(plan->model->arena, plan->error);
-	if (!state_shape(plan, record->full, entry.shape, dims))
-		return false;
+	state_shape(plan, record->full, entry.shape, dims);
 	(void)fsdp_numel(fsdp_model_ints(plan->model, entry.shape), dims, &entry.numel);
 	entry.fqn = record->full;
 	entry.dims = dims;
@@ -198,11 +185,11 @@ static bool read_flat_entry(struct fsdp_plan_reading *plan, struct flat_reading 
 		report_mismatch(plan, reading->name,
 			"%.*s: numel %lld is not the product of its shape",
 			FSDP_TEXT_MOST(fqn, FSDP_PLAN_NAME_SHOWN), (long long)recorded);
-	if (reading->mask != NULL
-			? !add_recorded_padding(plan, reading)
-			: !add_padding(plan, reading, fsdp_flat_gap(&reading->layout)))
-		return false;
-	return add_entry(plan, reading, entry);
+	if (reading->mask != NULL)
+		add_recorded_padding(plan, reading);
+	else
+		add_padding(plan, reading, fsdp_flat_gap(&reading->layout));
+	add_entry(plan, reading, entry);
 }
 
 /* Whether the recorded padding has the parameters of the unit between its entries. */
@@ -264,7 +251,7 @@ static void choose_padding(struct fsdp_plan_reading *plan, struct flat_reading *
 		"numels_with_padding and is_padding do not fit the shapes of its parameters; computed the padding again");
 }
 
-static bool read_flat_entries(
+static void read_flat_entries(
 	struct fsdp_plan_reading *plan, struct flat_reading *reading)
 {
 	const struct fsdp_json *fqns = fsdp_json_get(reading->json, "fqns");
@@ -273,25 +260,24 @@ static bool read_flat_entries(
 	if (!fsdp_json_is(fqns, FSDP_JSON_ARRAY) ||
 		!fsdp_json_is(shapes, FSDP_JSON_ARRAY) || !fsdp_json_is_list(numels) ||
 		fqns->count != shapes->count || fqns->count != numels->count)
-		return plan_invalid(plan,
+		fail_plan(plan,
 			"fqns, shapes and numels of a flat parameter differ in length");
 	choose_padding(plan, reading, shapes);
 	for (uint32_t i = 0; i < fqns->count; i++) {
 		int64_t numel;
 		if (fqns->items[i].kind != FSDP_JSON_TEXT ||
 			!fsdp_json_integer_at(numels, i, &numel))
-			return plan_invalid(
-				plan, "a flat parameter's entry has no name or numel");
-		if (!read_flat_entry(
-			    plan, reading, fqns->items[i].text, &shapes->items[i], numel))
-			return false;
+			fail_plan(plan, "a flat parameter's entry has no name or numel");
+		read_flat_entry(
+			plan, reading, fqns->items[i].text, &shapes->items[i], numel);
 	}
-	return reading->mask != NULL
-		       ? add_recorded_padding(plan, reading)
-		       : add_padding(plan, reading, fsdp_flat_rest(&reading->layout));
+	if (reading->mask != NULL)
+		add_recorded_padding(plan, reading);
+	else
+		add_padding(plan, reading, fsdp_flat_rest(&reading->layout));
 }
 
-static bool read_ties(struct fsdp_plan_reading *plan, struct flat_reading *reading)
+static void read_ties(struct fsdp_plan_reading *plan, struct flat_reading *reading)
 {
 	const struct fsdp_json *shared = fsdp_json_get(reading->json, "shared");
 	for (uint32_t i = 0; fsdp_json_is(shared, FSDP_JSON_ARRAY) && i < shared->count;
@@ -300,49 +286,40 @@ static bool read_ties(struct fsdp_plan_reading *plan, struct flat_reading *readi
 		struct fsdp_span same_as =
 			fsdp_json_get_text(&shared->items[i], "same_as");
 		if (fqn.data == NULL || same_as.data == NULL)
-			return plan_invalid(
-				plan, "a shared name of a unit is incomplete");
-		struct fsdp_flat_tie_record *tie = fsdp_build_push(
-			plan->model, &plan->model->flat_ties, NULL, plan->error);
-		if (tie == NULL)
-			return false;
+			fail_plan(plan, "a shared name of a unit is incomplete");
+		struct fsdp_flat_tie_record *tie =
+			fsdp_build_push(plan->model, &plan->model->flat_ties, NULL);
 		tie->fqn = full_name(plan, reading->unit->module, fqn);
 		tie->same_as = full_name(plan, reading->unit->module, same_as);
-		if (tie->fqn == FSDP_NONE || tie->same_as == FSDP_NONE)
-			return fsdp_arena_fail(plan->model->arena, plan->error);
 		reading->record->tie_count++;
 	}
-	return true;
 }
 
 /* A recorded size of the plan, compared with the one computed from the rest. */
-static bool compare_size(struct fsdp_plan_reading *plan,
+static void compare_size(struct fsdp_plan_reading *plan,
 	const struct flat_reading *reading, const char *key, uint64_t expected)
 {
 	int64_t recorded;
 	if (!fsdp_json_get_integer(reading->json, key, 0, INT64_MAX, &recorded))
-		return plan_invalid(plan, "a flat parameter lacks its sizes");
+		fail_plan(plan, "a flat parameter lacks its sizes");
 	if ((uint64_t)recorded != expected)
 		report_mismatch(plan, reading->name,
 			"%s is %lld, but %llu elements over %u ranks give %llu", key,
 			(long long)recorded, FSDP_LLU(reading->record->numel),
 			reading->record->shards, FSDP_LLU(expected));
-	return true;
 }
 
-static bool compare_sizes(
+static void compare_sizes(
 	struct fsdp_plan_reading *plan, const struct flat_reading *reading)
 {
 	struct fsdp_flat_cut cut = fsdp_ledger_cut(reading->record);
 	const struct fsdp_json *padded =
 		fsdp_json_get(reading->json, "shard_numel_padded");
-	if (!compare_size(plan, reading, "unpadded_unsharded_numel", cut.numel) ||
-		!compare_size(plan, reading, "sharded_numel", cut.shard_numel) ||
-		!compare_size(
-			plan, reading, "unsharded_numel", cut.shard_numel * cut.shards))
-		return false;
+	compare_size(plan, reading, "unpadded_unsharded_numel", cut.numel);
+	compare_size(plan, reading, "sharded_numel", cut.shard_numel);
+	compare_size(plan, reading, "unsharded_numel", cut.shard_numel * cut.shards);
 	if (!fsdp_json_is_list(padded))
-		return true;
+		return;
 	bool same = padded->count == cut.shards;
 	int64_t recorded;
 	uint32_t rank = 0;
@@ -353,7 +330,6 @@ static bool compare_sizes(
 		report_mismatch(plan, reading->name,
 			"shard_numel_padded is not what %llu elements over %u ranks give",
 			FSDP_LLU(cut.numel), cut.shards);
-	return true;
 }
 
 /* ---- recorded spans against worked-out ones ---- */
@@ -485,7 +461,7 @@ static void compare_ranks(
 }
 
 /* The flat parameter of a unit as the plan has it, if it has one. */
-static bool read_flat(struct fsdp_plan_reading *plan, const struct fsdp_json *json,
+static void read_flat(struct fsdp_plan_reading *plan, const struct fsdp_json *json,
 	struct fsdp_unit_record *unit)
 {
 	struct fsdp_model *model = plan->model;
@@ -495,13 +471,9 @@ static bool read_flat(struct fsdp_plan_reading *plan, const struct fsdp_json *js
 		.unit = unit,
 	};
 	if (!fsdp_json_is(reading.json, FSDP_JSON_OBJECT))
-		return true;
+		return;
 	reading.name = fsdp_model_name(model, module->name, plan->reading->scratch);
-	if (reading.name.data == NULL)
-		return fsdp_arena_fail(plan->reading->scratch, plan->error);
-	reading.record = fsdp_build_push(model, &model->flats, &unit->flat, plan->error);
-	if (reading.record == NULL)
-		return false;
+	reading.record = fsdp_build_push(model, &model->flats, &unit->flat);
 	*reading.record = (struct fsdp_flat_record){
 		.dtype = fsdp_dtype_find(fsdp_json_get_text(reading.json, "dtype")),
 		.shards = unit->shard_world_size,
@@ -511,15 +483,13 @@ static bool read_flat(struct fsdp_plan_reading *plan, const struct fsdp_json *js
 			(int8_t)fsdp_json_get_truth(reading.json, "requires_grad"),
 		.from_plan = true,
 	};
-	if (!read_flat_entries(plan, &reading) || !read_ties(plan, &reading))
-		return false;
+	read_flat_entries(plan, &reading);
+	read_ties(plan, &reading);
 	reading.record->entry_count =
 		(uint32_t)model->flat_entries.count - reading.record->first_entry;
 	reading.record->numel = reading.layout.numel;
-	if (!compare_sizes(plan, &reading))
-		return false;
+	compare_sizes(plan, &reading);
 	compare_ranks(plan, &reading);
-	return *plan->error == NULL;
 }
 
 /* ---- the plan ---- */
@@ -530,7 +500,7 @@ enum { RANKS_MAX = 1 << 24, NAME_LONG = 4096, NAMES_REPORTED = 1000 };
 
 static const char *keep(struct fsdp_plan_reading *plan, struct fsdp_span text)
 {
-	return text.data == NULL ? NULL : fsdp_build_text(plan->model, text, plan->error);
+	return text.data == NULL ? NULL : fsdp_build_text(plan->model, text);
 }
 
 static const char *known_word(struct fsdp_span word, const char *const *words)
@@ -553,11 +523,7 @@ static bool may_lack(const struct fsdp_plan_reading *plan, const struct fsdp_jso
 /* The name of a module: the empty text is the root, not the name "". */
 static uint32_t intern_module(struct fsdp_plan_reading *plan, struct fsdp_span name)
 {
-	uint32_t id =
-		name.size == 0 ? 0 : fsdp_names_intern(&plan->model->names, 0, name);
-	if (id == FSDP_NONE)
-		fsdp_arena_fail(plan->model->arena, plan->error);
-	return id;
+	return name.size == 0 ? 0 : fsdp_names_intern(&plan->model->names, 0, name);
 }
 
 /* A module's clean name: segments are removed with their dots, so one is appended. */
@@ -566,10 +532,6 @@ static uint32_t clean_module(struct fsdp_plan_reading *plan, struct fsdp_span ra
 	struct fsdp_arena *arena = plan->model->arena;
 	char *dotted = fsdp_arena_take(plan->reading->scratch, raw.size + 2, 1);
 	char *clean = fsdp_arena_take(arena, raw.size + 2, 1);
-	if (dotted == NULL || clean == NULL) {
-		fsdp_arena_fail(arena, plan->error);
-		return FSDP_NONE;
-	}
 	if (raw.size == 0)
 		return 0;
 	memcpy(dotted, raw.data, raw.size);
@@ -597,23 +559,20 @@ static bool has_zero(struct fsdp_span text)
 	return text.size != 0 && memchr(text.data, '\0', text.size) != NULL;
 }
 
-static bool read_module(
+static void read_module(
 	struct fsdp_plan_reading *plan, const struct fsdp_json *json, uint32_t index)
 {
 	struct fsdp_model *model = plan->model;
 	struct fsdp_span name = fsdp_json_get_text(json, "name");
 	if (name.data == NULL)
-		return plan_invalid(plan, "a module has no name");
+		fail_plan(plan, "a module has no name");
 	/* No class of Python's has one, and after it the name would be lost. */
 	if (has_zero(fsdp_json_get_text(json, "class")) ||
 		has_zero(fsdp_json_get_text(json, "orig_class")))
-		return plan_invalid(plan, "the name of a class contains a zero byte");
+		fail_plan(plan, "the name of a class contains a zero byte");
 	uint32_t raw = intern_module(plan, name);
 	uint32_t clean = clean_module(plan, name);
-	struct fsdp_module_record *module =
-		fsdp_build_push(model, &model->modules, NULL, plan->error);
-	if (raw == FSDP_NONE || clean == FSDP_NONE || module == NULL)
-		return false;
+	struct fsdp_module_record *module = fsdp_build_push(model, &model->modules, NULL);
 	*module = (struct fsdp_module_record){
 		.name = clean,
 		.raw_name = raw,
@@ -625,21 +584,19 @@ static bool read_module(
 		.original_class = keep(plan, fsdp_json_get_text(json, "orig_class")),
 	};
 	if (index == 0 && raw != 0)
-		return plan_invalid(plan, "the first module is not the root");
+		fail_plan(plan, "the first module is not the root");
 	if (index != 0) {
 		uint32_t above =
 			raw == 0 ? FSDP_NONE : fsdp_names_at(&model->names, raw)->parent;
 		if (above != FSDP_NONE)
 			module->parent = fsdp_table_get(&plan->visit_of, above);
 		if (module->parent == FSDP_NONE)
-			return plan_invalid(
-				plan, "a module precedes the one that contains it");
+			fail_plan(plan, "a module precedes the one that contains it");
 		module->depth = fsdp_model_module(model, module->parent)->depth + 1;
 	}
 	if (fsdp_table_get(&plan->visit_of, raw) != FSDP_NONE)
-		return plan_invalid(plan, "two modules have the same name");
-	if (!fsdp_table_set(&plan->visit_of, raw, index))
-		return fsdp_arena_fail(plan->reading->scratch, plan->error);
+		fail_plan(plan, "two modules have the same name");
+	(void)fsdp_table_set(&plan->visit_of, raw, index);
 	int64_t same_as;
 	if (fsdp_json_get_integer(json, "same_as", 0, (int64_t)index - 1, &same_as))
 		module->same_as = (uint32_t)same_as;
@@ -647,30 +604,26 @@ static bool read_module(
 		 fsdp_json_get(json, "same_as")->kind != FSDP_JSON_NULL)
 		report_mismatch(
 			plan, name, "same_as is not the index of an earlier module");
-	return *plan->error == NULL;
 }
 
 /* ---- PyTorch's traversal ---- */
 
-static bool mark_parameters(
+static void mark_parameters(
 	struct fsdp_plan_reading *plan, unsigned char **ret_marks, size_t *ret_count)
 {
 	const struct fsdp_json *names = fsdp_json_get(plan->root, "parameter_names");
 	struct fsdp_names *table = &plan->model->names;
 	if (names != NULL && names->kind != FSDP_JSON_ARRAY)
-		return plan_invalid(plan, "parameter_names is not a list");
+		fail_plan(plan, "parameter_names is not a list");
 	for (uint32_t i = 0; names != NULL && i < names->count; i++) {
 		if (names->items[i].kind != FSDP_JSON_TEXT)
-			return plan_invalid(plan,
+			fail_plan(plan,
 				"parameter_names contains a value that is not a string");
-		if (fsdp_names_intern(table, 0, names->items[i].text) == FSDP_NONE)
-			return fsdp_arena_fail(plan->model->arena, plan->error);
+		fsdp_names_intern(table, 0, names->items[i].text);
 	}
 	/* Prefixes are interned below, so there may be one new name for each module. */
 	size_t count = table->list.count + plan->model->modules.count + 1;
 	unsigned char *marks = fsdp_arena_take(plan->reading->scratch, count, 1);
-	if (marks == NULL)
-		return fsdp_arena_fail(plan->reading->scratch, plan->error);
 	for (uint32_t i = 0; names != NULL && i < names->count; i++) {
 		uint32_t name = fsdp_names_find(table, 0, names->items[i].text);
 		name = fsdp_names_at(table, name)->parent;
@@ -681,18 +634,16 @@ static bool mark_parameters(
 	}
 	*ret_marks = marks;
 	*ret_count = count;
-	return true;
 }
 
-static bool set_prefixes(struct fsdp_plan_reading *plan)
+static void set_prefixes(struct fsdp_plan_reading *plan)
 {
 	struct fsdp_model *model = plan->model;
 	unsigned char *marks = NULL;
 	size_t count = 0;
 	/* Without names of parameters their prefixes are unknown. */
 	bool unnamed = may_lack(plan, plan->root, "parameter_names");
-	if (!mark_parameters(plan, &marks, &count))
-		return false;
+	mark_parameters(plan, &marks, &count);
 	for (uint32_t i = 1; i < model->modules.count; i++) {
 		struct fsdp_module_record *module = fsdp_model_module(model, i);
 		const struct fsdp_module_record *parent =
@@ -701,8 +652,6 @@ static bool set_prefixes(struct fsdp_plan_reading *plan)
 			fsdp_names_segment(&model->names, module->raw_name);
 		uint32_t prefix =
 			fsdp_names_child(&model->names, parent->torch_prefix, segment);
-		if (prefix == FSDP_NONE)
-			return fsdp_arena_fail(model->arena, plan->error);
 		bool marked = unnamed || (prefix < count && marks[prefix]);
 		/* Segments that PyTorch drops from the prefix when no parameter begins
 		 * with it. */
@@ -719,29 +668,21 @@ static bool set_prefixes(struct fsdp_plan_reading *plan)
 			continue;
 		struct fsdp_span text = fsdp_model_name(
 			plan->model, module->torch_prefix, plan->reading->scratch);
-		if (text.data == NULL)
-			return fsdp_arena_fail(plan->reading->scratch, plan->error);
 		module->torch_clean = clean_module(plan, text);
-		if (module->torch_clean == FSDP_NONE)
-			return false;
 	}
-	return true;
 }
 
 /* ---- parameters and buffers ---- */
 
-static bool read_planned(
+static void read_planned(
 	struct fsdp_plan_reading *plan, const struct fsdp_json *json, bool is_buffer)
 {
 	struct fsdp_model *model = plan->model;
 	struct fsdp_span fqn = fsdp_json_get_text(json, "fqn");
 	struct fsdp_span shared = fsdp_json_get_text(json, "shared_with");
 	if (fqn.data == NULL)
-		return plan_invalid(plan, "a parameter has no fqn");
-	struct fsdp_planned *planned =
-		fsdp_build_push(model, &model->planned, NULL, plan->error);
-	if (planned == NULL)
-		return false;
+		fail_plan(plan, "a parameter has no fqn");
+	struct fsdp_planned *planned = fsdp_build_push(model, &model->planned, NULL);
 	*planned = (struct fsdp_planned){
 		.name = fsdp_names_intern(&model->names, 0, fqn),
 		.shared_with = FSDP_NONE,
@@ -756,24 +697,18 @@ static bool read_planned(
 	};
 	if (shared.data != NULL)
 		planned->shared_with = fsdp_names_intern(&model->names, 0, shared);
-	if (planned->name == FSDP_NONE ||
-		(shared.data != NULL && planned->shared_with == FSDP_NONE))
-		return fsdp_arena_fail(model->arena, plan->error);
 	if (planned->dtype == FSDP_DTYPE_UNKNOWN)
 		report_mismatch(plan, fqn, "%.*s has no known dtype",
 			FSDP_TEXT_MOST(fqn, FSDP_PLAN_NAME_SHOWN));
-	return read_shape(
-		plan, fsdp_json_get(json, "shape"), &planned->shape, &planned->dims);
+	read_shape(plan, fsdp_json_get(json, "shape"), &planned->shape, &planned->dims);
 }
 
 /* A tie leads to another parameter that the plan lists, which may come later. */
-static bool check_ties(struct fsdp_plan_reading *plan)
+static void check_ties(struct fsdp_plan_reading *plan)
 {
 	const struct fsdp_model *model = plan->model;
 	struct fsdp_arena *scratch = plan->reading->scratch;
 	bool *listed = FSDP_TAKE(scratch, listed, model->names.list.count + 1);
-	if (listed == NULL)
-		return fsdp_arena_fail(scratch, plan->error);
 	for (uint32_t i = 0; i < model->planned.count; i++)
 		listed[fsdp_model_planned(model, i)->name] = true;
 	for (uint32_t i = 0; i < model->planned.count; i++) {
@@ -783,32 +718,27 @@ static bool check_ties(struct fsdp_plan_reading *plan)
 			(!self && listed[planned->shared_with]))
 			continue;
 		struct fsdp_span name = fsdp_model_name(model, planned->name, scratch);
-		if (name.data == NULL)
-			return fsdp_arena_fail(scratch, plan->error);
 		report_mismatch(plan, name, "%.*s shares its values with %s",
 			FSDP_TEXT_MOST(name, FSDP_PLAN_NAME_SHOWN),
 			self ? "itself" : "a parameter that the plan does not list");
 	}
-	return true;
 }
 
-static bool read_planned_list(
+static void read_planned_list(
 	struct fsdp_plan_reading *plan, const char *key, bool is_buffer)
 {
 	const struct fsdp_json *list = fsdp_json_get(plan->root, key);
 	if (list == NULL)
-		return true;
+		return;
 	if (list->kind != FSDP_JSON_ARRAY)
-		return plan_invalid(plan, "parameters and buffers are lists");
+		fail_plan(plan, "parameters and buffers are lists");
 	for (uint32_t i = 0; i < list->count; i++)
-		if (!read_planned(plan, &list->items[i], is_buffer))
-			return false;
-	return true;
+		read_planned(plan, &list->items[i], is_buffer);
 }
 
 /* ---- meshes ---- */
 
-static bool read_mesh(struct fsdp_plan_reading *plan, uint32_t *ret_mesh)
+static void read_mesh(struct fsdp_plan_reading *plan, uint32_t *ret_mesh)
 {
 	const struct fsdp_json *mesh = fsdp_json_get(plan->root, "mesh");
 	const struct fsdp_json *shape = fsdp_json_get(mesh, "shape");
@@ -817,55 +747,48 @@ static bool read_mesh(struct fsdp_plan_reading *plan, uint32_t *ret_mesh)
 	uint64_t ranks;
 	*ret_mesh = FSDP_NONE;
 	if (!fsdp_json_is(mesh, FSDP_JSON_OBJECT))
-		return true;
+		return;
 	if (!fsdp_json_is(shape, FSDP_JSON_ARRAY) || shape->count == 0 ||
 		shape->count > 8)
-		return plan_invalid(plan, "the mesh has no shape");
+		fail_plan(plan, "the mesh has no shape");
 	for (uint32_t i = 0; i < shape->count; i++) {
 		if (shape->items[i].kind != FSDP_JSON_INTEGER ||
 			shape->items[i].integer < 1)
-			return plan_invalid(plan, "the mesh has no shape");
+			fail_plan(plan, "the mesh has no shape");
 		sizes[i] = shape->items[i].integer;
 	}
 	if (!fsdp_numel(sizes, shape->count, &ranks) || ranks > RANKS_MAX)
-		return plan_invalid(plan, "the mesh is too large");
+		fail_plan(plan, "the mesh is too large");
 	struct fsdp_mesh_record *record =
-		fsdp_build_push(plan->model, &plan->model->meshes, ret_mesh, plan->error);
-	if (record == NULL)
-		return false;
+		fsdp_build_push(plan->model, &plan->model->meshes, ret_mesh);
 	*record = (struct fsdp_mesh_record){
-		.shape = fsdp_build_ints(plan->model, sizes, shape->count, plan->error),
+		.shape = fsdp_build_ints(plan->model, sizes, shape->count),
 		.ranks = FSDP_NONE,
 		.dims = shape->count,
 		.rank_count = ranks,
 	};
-	if (record->shape == FSDP_NONE)
-		return false;
 	if (!fsdp_json_is(names, FSDP_JSON_ARRAY) || names->count != shape->count)
-		return true;
+		return;
 	struct fsdp_span *texts = FSDP_TAKE(plan->model->arena, texts, names->count);
-	if (texts == NULL)
-		return fsdp_arena_fail(plan->model->arena, plan->error);
 	for (uint32_t i = 0; i < names->count; i++) {
 		if (names->items[i].kind != FSDP_JSON_TEXT)
-			return true;
+			return;
 		texts[i] = names->items[i].text;
 	}
 	record->names = texts;
-	return true;
 }
 
 /* The mesh of some placements: dimensions of the plan's mesh by name, in their order. */
-static bool sub_mesh(
+static void sub_mesh(
 	struct fsdp_plan_reading *plan, const struct fsdp_json *names, uint32_t *ret_mesh)
 {
 	struct fsdp_model *model = plan->model;
 	*ret_mesh = model->plan.mesh;
 	if (model->plan.mesh == FSDP_NONE || !fsdp_json_is(names, FSDP_JSON_ARRAY))
-		return true;
+		return;
 	const struct fsdp_mesh_record *whole = fsdp_model_mesh(model, model->plan.mesh);
 	if (whole->names == NULL || names->count == 0 || names->count >= whole->dims)
-		return true;
+		return;
 	/* Its dimensions in their order, so there are at most 254 of them; they follow
 	 * the complete mesh. */
 	int64_t shape[8];
@@ -879,7 +802,7 @@ static bool sub_mesh(
 			dim++;
 		if (dim == whole->dims) {
 			*ret_mesh = FSDP_NONE;
-			return true;
+			return;
 		}
 		shape[i] = fsdp_model_ints(model, whole->shape)[dim];
 		ranks *= (uint64_t)shape[i];
@@ -892,23 +815,20 @@ static bool sub_mesh(
 			same = fsdp_span_equal(mesh->names[k], texts[k]);
 		if (same) {
 			*ret_mesh = i;
-			return true;
+			return;
 		}
 	}
 	struct fsdp_span *kept = FSDP_TAKE(model->arena, kept, names->count);
 	struct fsdp_mesh_record *record =
-		fsdp_build_push(model, &model->meshes, ret_mesh, plan->error);
-	if (record == NULL || kept == NULL)
-		return fsdp_arena_fail(model->arena, plan->error);
+		fsdp_build_push(model, &model->meshes, ret_mesh);
 	memcpy(kept, texts, names->count * sizeof *kept);
 	*record = (struct fsdp_mesh_record){
-		.shape = fsdp_build_ints(model, shape, names->count, plan->error),
+		.shape = fsdp_build_ints(model, shape, names->count),
 		.ranks = FSDP_NONE,
 		.dims = names->count,
 		.rank_count = ranks,
 		.names = kept,
 	};
-	return record->shape != FSDP_NONE;
 }
 
 /* ---- units ---- */
@@ -918,27 +838,25 @@ static const char *const apis[] = { "fsdp1", "fsdp2", NULL };
 static const char *const strategies[] = { "FULL_SHARD", "SHARD_GRAD_OP", "NO_SHARD",
 	"HYBRID_SHARD", "_HYBRID_SHARD_ZERO2", NULL };
 
-static bool add_placement(struct fsdp_plan_reading *plan, const struct fsdp_json *param,
+static void add_placement(struct fsdp_plan_reading *plan, const struct fsdp_json *param,
 	uint32_t *ret_placement)
 {
 	const struct fsdp_json *list = fsdp_json_get(param, "placements");
 	struct fsdp_model *model = plan->model;
 	if (!fsdp_json_is(list, FSDP_JSON_ARRAY) || list->count == 0 || list->count > 8)
-		return true;
+		return;
 	struct fsdp_span *texts = FSDP_TAKE(model->arena, texts, list->count);
 	struct fsdp_placement_record *record =
-		fsdp_build_push(model, &model->placements, ret_placement, plan->error);
-	if (record == NULL || texts == NULL)
-		return fsdp_arena_fail(model->arena, plan->error);
+		fsdp_build_push(model, &model->placements, ret_placement);
 	for (uint32_t i = 0; i < list->count; i++)
 		texts[i] = list->items[i].kind == FSDP_JSON_TEXT ? list->items[i].text
 								 : FSDP_SPAN("?");
 	*record = (struct fsdp_placement_record){ .texts = texts, .count = list->count };
-	return sub_mesh(plan, fsdp_json_get(param, "mesh_dim_names"), &record->mesh);
+	sub_mesh(plan, fsdp_json_get(param, "mesh_dim_names"), &record->mesh);
 }
 
 /* fsdp2: full names; names below the unit's module have a relative one too. */
-static bool read_params(struct fsdp_plan_reading *plan, const struct fsdp_json *json,
+static void read_params(struct fsdp_plan_reading *plan, const struct fsdp_json *json,
 	struct fsdp_unit_record *unit)
 {
 	const struct fsdp_json *params = fsdp_json_get(json, "params");
@@ -949,10 +867,8 @@ static bool read_params(struct fsdp_plan_reading *plan, const struct fsdp_json *
 		i++) {
 		struct fsdp_span fqn = fsdp_json_get_text(&params->items[i], "fqn");
 		if (fqn.data == NULL)
-			return plan_invalid(plan, "a parameter of a unit has no fqn");
+			fail_plan(plan, "a parameter of a unit has no fqn");
 		struct fsdp_unit_fqn_record *record = add_fqn(plan, unit);
-		if (record == NULL)
-			return false;
 		record->full = fsdp_names_intern(&plan->model->names, 0, fqn);
 		uint32_t above = record->full;
 		while (above != FSDP_NONE && above != module->name)
@@ -961,30 +877,24 @@ static bool read_params(struct fsdp_plan_reading *plan, const struct fsdp_json *
 		if (above == module->name && from <= fqn.size)
 			record->relative = fsdp_names_intern(&plan->model->names, 0,
 				fsdp_span(fqn.data + from, fqn.size - from));
-		if (record->full == FSDP_NONE)
-			return fsdp_arena_fail(plan->model->arena, plan->error);
 		struct stated stated;
 		const struct fsdp_json *shape = fsdp_json_get(&params->items[i], "shape");
-		if (!add_placement(plan, &params->items[i], &record->placement) ||
-			(shape != NULL &&
-				(!read_shape(plan, shape, &stated.shape, &stated.dims) ||
-					!state_shape(plan, record->full, stated.shape,
-						stated.dims))))
-			return false;
+		add_placement(plan, &params->items[i], &record->placement);
+		if (shape == NULL)
+			continue;
+		read_shape(plan, shape, &stated.shape, &stated.dims);
+		state_shape(plan, record->full, stated.shape, stated.dims);
 	}
-	return true;
 }
 
 /* ---- the rest of a unit ---- */
 
 /* Members that are texts, or whose member of that name is one. */
-static bool read_pairs(struct fsdp_plan_reading *plan, const struct fsdp_json *json,
+static void read_pairs(struct fsdp_plan_reading *plan, const struct fsdp_json *json,
 	const char *member, const struct fsdp_text_pair **ret_pairs, uint32_t *ret_count)
 {
 	struct fsdp_text_pair *pairs =
 		FSDP_TAKE(plan->model->arena, pairs, json->count + 1);
-	if (pairs == NULL)
-		return fsdp_arena_fail(plan->model->arena, plan->error);
 	for (uint32_t i = 0; i < json->count; i++) {
 		const struct fsdp_json *value = &json->items[i];
 		if (member != NULL && value->kind == FSDP_JSON_OBJECT)
@@ -995,21 +905,20 @@ static bool read_pairs(struct fsdp_plan_reading *plan, const struct fsdp_json *j
 		pairs[(*ret_count)++].value = (const char *)value->text.data;
 	}
 	*ret_pairs = pairs;
-	return true;
 }
 
 /* fsdp2: from torch 2.15 on some parameters may have another type than the unit. */
-static bool read_mixed(struct fsdp_plan_reading *plan, const struct fsdp_json *json,
+static void read_mixed(struct fsdp_plan_reading *plan, const struct fsdp_json *json,
 	struct fsdp_unit_record *unit)
 {
 	const struct fsdp_json *mixed = fsdp_json_get(json, "mixed_precision");
 	if (!fsdp_json_is(mixed, FSDP_JSON_OBJECT))
-		return true;
+		return;
 	const struct fsdp_json *others = fsdp_json_get(mixed, "param_overrides");
-	return read_pairs(plan, mixed, NULL, &unit->mixed, &unit->mixed_count) &&
-	       (!fsdp_json_is(others, FSDP_JSON_OBJECT) ||
-		       read_pairs(plan, others, "param_dtype", &unit->overrides,
-			       &unit->override_count));
+	read_pairs(plan, mixed, NULL, &unit->mixed, &unit->mixed_count);
+	if (fsdp_json_is(others, FSDP_JSON_OBJECT))
+		read_pairs(plan, others, "param_dtype", &unit->overrides,
+			&unit->override_count);
 }
 
 static uint32_t find_visit(struct fsdp_plan_reading *plan, struct fsdp_span raw)
@@ -1060,19 +969,19 @@ static void check_group(struct fsdp_plan_reading *plan, struct fsdp_span unit,
 			(long long)ranks, (long long)world);
 }
 
-static bool read_unit(struct fsdp_plan_reading *plan, const struct fsdp_json *json)
+static void read_unit(struct fsdp_plan_reading *plan, const struct fsdp_json *json)
 {
 	struct fsdp_model *model = plan->model;
 	struct fsdp_span name = fsdp_json_get_text(json, "module");
 	int64_t shards = 1, copies = 1, visit;
 	if (name.data == NULL)
-		return plan_invalid(plan, "a unit names no module");
+		fail_plan(plan, "a unit names no module");
 	uint32_t module = find_visit(plan, name);
 	if (module == FSDP_NONE) {
 		report_mismatch(plan, name,
 			"a unit shards module '%.*s', which the plan does not list",
 			FSDP_TEXT_MOST(name, FSDP_PLAN_NAME_SHOWN));
-		return true;
+		return;
 	}
 	if (fsdp_json_get_integer(json, "visit", INT64_MIN, INT64_MAX, &visit) &&
 		visit != module)
@@ -1083,21 +992,18 @@ static bool read_unit(struct fsdp_plan_reading *plan, const struct fsdp_json *js
 	const char *strategy =
 		known_word(fsdp_json_get_text(json, "strategy"), strategies);
 	if (api == NULL || (strategy == NULL && !may_lack(plan, json, "strategy")))
-		return plan_invalid(plan, "a unit has an unknown api or strategy");
+		fail_plan(plan, "a unit has an unknown api or strategy");
 	if ((!fsdp_json_get_integer(json, "shard_world_size", 1, RANKS_MAX, &shards) &&
 		    !may_lack(plan, json, "shard_world_size")) ||
 		(fsdp_json_get(json, "replicate_world_size") != NULL &&
 			!fsdp_json_get_integer(
 				json, "replicate_world_size", 1, RANKS_MAX, &copies)))
-		return plan_invalid(plan, "a unit has no world size");
+		fail_plan(plan, "a unit has no world size");
 	bool sized = fsdp_json_get(json, "shard_world_size") != NULL;
 	if (sized)
 		check_group(plan, name, "the unit is on", shards * copies);
 	uint32_t id;
-	struct fsdp_unit_record *unit =
-		fsdp_build_push(model, &model->units, &id, plan->error);
-	if (unit == NULL)
-		return false;
+	struct fsdp_unit_record *unit = fsdp_build_push(model, &model->units, &id);
 	*unit = (struct fsdp_unit_record){
 		.module = module,
 		.mesh = model->plan.mesh,
@@ -1114,20 +1020,20 @@ static bool read_unit(struct fsdp_plan_reading *plan, const struct fsdp_json *js
 	};
 	mark_unit(plan, module, id, name);
 	mark_group(plan, json, id);
-	return read_mixed(plan, json, unit) && read_flat(plan, json, unit) &&
-	       read_params(plan, json, unit);
+	read_mixed(plan, json, unit);
+	read_flat(plan, json, unit);
+	read_params(plan, json, unit);
 }
 
-static bool read_units(struct fsdp_plan_reading *plan)
+static void read_units(struct fsdp_plan_reading *plan)
 {
 	const struct fsdp_json *units = fsdp_json_get(plan->root, "units");
 	if (units == NULL)
-		return true;
+		return;
 	if (units->kind != FSDP_JSON_ARRAY)
-		return plan_invalid(plan, "units is not a list");
+		fail_plan(plan, "units is not a list");
 	for (uint32_t i = 0; i < units->count; i++)
-		if (!read_unit(plan, &units->items[i]))
-			return false;
+		read_unit(plan, &units->items[i]);
 	/* Later visits of a sharded module are sharded too. */
 	for (uint32_t i = 0; i < plan->model->modules.count; i++) {
 		struct fsdp_module_record *module = fsdp_model_module(plan->model, i);
@@ -1135,19 +1041,16 @@ static bool read_units(struct fsdp_plan_reading *plan)
 			module->unit =
 				fsdp_model_module(plan->model, module->same_as)->unit;
 	}
-	return true;
 }
 
 /* ---- the plan against itself ---- */
 
 /* A unit and the list of parameters say the same of a shape. */
-static bool check_shapes(struct fsdp_plan_reading *plan)
+static void check_shapes(struct fsdp_plan_reading *plan)
 {
 	struct fsdp_model *model = plan->model;
 	size_t names = model->names.list.count, reported = 0;
 	uint32_t *listed = FSDP_TAKE(plan->reading->scratch, listed, names);
-	if (listed == NULL)
-		return fsdp_arena_fail(plan->reading->scratch, plan->error);
 	for (uint32_t i = 0; i < model->planned.count; i++)
 		listed[fsdp_model_planned(model, i)->name] = i + 1;
 	for (size_t i = 0; i < plan->stated.count && reported < NAMES_REPORTED; i++) {
@@ -1166,24 +1069,19 @@ static bool check_shapes(struct fsdp_plan_reading *plan)
 		if (fsdp_names_length(&model->names, stated->name) <= NAME_LONG)
 			text = fsdp_model_name(
 				model, stated->name, plan->reading->scratch);
-		if (text.data == NULL)
-			return fsdp_arena_fail(plan->reading->scratch, plan->error);
 		reported++;
 		report_mismatch(plan, text,
 			"%.*s has one shape among the parameters and another one in its unit",
 			FSDP_TEXT_MOST(text, FSDP_PLAN_NAME_SHOWN));
 	}
-	return true;
 }
 
 /* Every parameter of a unit is listed, and in one unit only. */
-static bool check_units(struct fsdp_plan_reading *plan)
+static void check_units(struct fsdp_plan_reading *plan)
 {
 	struct fsdp_model *model = plan->model;
 	size_t names = model->names.list.count;
 	unsigned char *marks = fsdp_arena_take(plan->reading->scratch, names, 1);
-	if (marks == NULL)
-		return fsdp_arena_fail(plan->reading->scratch, plan->error);
 	enum { LISTED = 1, IN_UNIT = 2 };
 	size_t reported = 0;
 	for (uint32_t i = 0; i < model->planned.count; i++)
@@ -1201,31 +1099,24 @@ static bool check_units(struct fsdp_plan_reading *plan)
 		if (reported++ < NAMES_REPORTED &&
 			fsdp_names_length(&model->names, name) <= NAME_LONG)
 			text = fsdp_model_name(model, name, plan->reading->scratch);
-		if (text.data == NULL)
-			return fsdp_arena_fail(plan->reading->scratch, plan->error);
 		report_mismatch(plan, (struct fsdp_span){ 0 },
 			marks[name] & LISTED
 				? "parameter %.*s is in two units"
 				: "a unit has %.*s, which is not a parameter of the plan",
 			FSDP_TEXT_MOST(text, FSDP_PLAN_NAME_SHOWN));
 	}
-	return true;
 }
 
 /* A wrapped module with parameters has a unit; one without may have none. */
-static bool check_wrappers(struct fsdp_plan_reading *plan)
+static void check_wrappers(struct fsdp_plan_reading *plan)
 {
 	struct fsdp_model *model = plan->model;
 	uint32_t *nearest =
 		FSDP_TAKE(plan->reading->scratch, nearest, model->modules.count + 1);
 	unsigned char *reported =
 		fsdp_arena_take(plan->reading->scratch, model->modules.count + 1, 1);
-	if (nearest == NULL || reported == NULL)
-		return fsdp_arena_fail(plan->reading->scratch, plan->error);
 	uint32_t *visit =
 		FSDP_TAKE(plan->reading->scratch, visit, model->names.list.count + 1);
-	if (visit == NULL)
-		return fsdp_arena_fail(plan->reading->scratch, plan->error);
 	for (uint32_t i = 0; i < model->modules.count; i++) {
 		const struct fsdp_module_record *module = fsdp_model_module(model, i);
 		/* Below a wrapper of FSDP1, or a class that fully_shard replaced. */
@@ -1256,18 +1147,15 @@ static bool check_wrappers(struct fsdp_plan_reading *plan)
 		reported[holder] = 1;
 		struct fsdp_span name =
 			fsdp_model_name(model, module->name, plan->reading->scratch);
-		if (name.data == NULL)
-			return fsdp_arena_fail(plan->reading->scratch, plan->error);
 		report_mismatch(plan, name,
 			"module '%.*s' is wrapped by FSDP, but the plan has no unit for it",
 			FSDP_TEXT_MOST(name, FSDP_PLAN_NAME_SHOWN));
 	}
-	return true;
 }
 
 /* ---- the plan ---- */
 
-static bool read_head(struct fsdp_plan_reading *plan)
+static void read_head(struct fsdp_plan_reading *plan)
 {
 	int64_t version, world = 0;
 	if (!fsdp_json_is(plan->root, FSDP_JSON_OBJECT) ||
@@ -1291,43 +1179,44 @@ static bool read_head(struct fsdp_plan_reading *plan)
 		for (size_t i = 0; i < FSDP_COUNT(KEYS) && found == NULL; i++)
 			found = fsdp_json_get(plan->root, KEYS[i]);
 		if (found == NULL)
-			return plan_invalid(plan, "its format is not \"fsdp-plan\"");
-		fsdp_fail_rule(plan->error, FSDP_ERROR_UNSUPPORTED, "FI9002",
-			FSDP_UNKNOWN,
+			fail_plan(plan, "its format is not \"fsdp-plan\"");
+		struct fsdp_error *error = NULL;
+		fsdp_fail_rule(&error, FSDP_ERROR_UNSUPPORTED, "FI9002", FSDP_UNKNOWN,
 			"this is an FSDP configuration of transformers (key %.*s), not the sharding plan of a model",
 			FSDP_TEXT_MOST(found->key, FSDP_PLAN_NAME_SHOWN));
-		return fsdp_error_add_hint(plan->error,
+		fsdp_error_add_hint(&error,
 			"export a plan where the model is wrapped: fsdp-inspect help plan");
+		fsdp_model_leave(plan->model, error);
 	}
 	if (!fsdp_json_get_integer(plan->root, "version", 1, INT64_MAX, &version))
-		return plan_invalid(plan, "it has no version");
-	if (version > 1)
-		return fsdp_fail_rule(plan->error, FSDP_ERROR_UNSUPPORTED, "FI9004",
-			FSDP_UNKNOWN,
+		fail_plan(plan, "it has no version");
+	if (version > 1) {
+		struct fsdp_error *error = NULL;
+		fsdp_fail_rule(&error, FSDP_ERROR_UNSUPPORTED, "FI9004", FSDP_UNKNOWN,
 			"the sharding plan has version %lld; this program reads version 1",
 			(long long)version);
+		fsdp_model_leave(plan->model, error);
+	}
 	plan->model->plan.from =
 		known_word(fsdp_json_get_text(plan->root, "from"), origins);
 	if (!fsdp_json_get_integer(plan->root, "world_size", 1, RANKS_MAX, &world)) {
 		if (!may_lack(plan, plan->root, "world_size"))
-			return plan_invalid(plan, "it has no world size");
+			fail_plan(plan, "it has no world size");
 		world = FSDP_NONE;
 	}
 	plan->model->plan.world_size = (uint32_t)world;
 	plan->model->plan.torch = keep(plan, fsdp_json_get_text(plan->root, "torch"));
-	if (!read_mesh(plan, &plan->model->plan.mesh))
-		return false;
+	read_mesh(plan, &plan->model->plan.mesh);
 	if (plan->model->plan.mesh == FSDP_NONE)
-		return true;
+		return;
 	const struct fsdp_mesh_record *mesh =
 		fsdp_model_mesh(plan->model, plan->model->plan.mesh);
 	check_group(
 		plan, (struct fsdp_span){ 0 }, "the mesh has", (int64_t)mesh->rank_count);
-	return true;
 }
 
 /* A plan that stands for itself shows its parameters as tensors without bytes. */
-static bool add_tensors(struct fsdp_plan_reading *plan)
+static void add_tensors(struct fsdp_plan_reading *plan)
 {
 	struct fsdp_model *model = plan->model;
 	for (uint32_t i = 0; i < model->planned.count; i++) {
@@ -1350,35 +1239,35 @@ static bool add_tensors(struct fsdp_plan_reading *plan)
 		if (!planned->is_buffer)
 			record.flags |= FSDP_TENSOR_GRAD_KNOWN |
 					(planned->grad ? FSDP_TENSOR_GRAD : 0);
-		if (fsdp_build_tensor(model, &record, plan->error) == FSDP_NONE)
-			return false;
+		fsdp_build_tensor(model, &record);
 	}
-	return true;
 }
 
-static bool read_document(struct fsdp_plan_reading *plan)
+static void read_document(void *context)
 {
+	struct fsdp_plan_reading *plan = context;
 	struct fsdp_model *model = plan->model;
 	fsdp_vec_init(&plan->stated, plan->reading->scratch, sizeof(struct stated));
 	fsdp_table_init(&plan->visit_of, plan->reading->scratch);
-	if (!read_head(plan))
-		return false;
+	read_head(plan);
 	const struct fsdp_json *modules = fsdp_json_get(plan->root, "modules");
 	if (!fsdp_json_is(modules, FSDP_JSON_ARRAY) || modules->count == 0)
-		return plan_invalid(plan, "it lists no modules");
+		fail_plan(plan, "it lists no modules");
 	for (uint32_t i = 0; i < modules->count; i++)
-		if (!read_module(plan, &modules->items[i], i))
-			return false;
-	if (!set_prefixes(plan) || !read_planned_list(plan, "parameters", false) ||
-		!read_planned_list(plan, "buffers", true) || !check_ties(plan) ||
-		!read_units(plan) || !check_units(plan) || !check_shapes(plan) ||
-		!check_wrappers(plan))
-		return false;
+		read_module(plan, &modules->items[i], i);
+	set_prefixes(plan);
+	read_planned_list(plan, "parameters", false);
+	read_planned_list(plan, "buffers", true);
+	check_ties(plan);
+	read_units(plan);
+	check_units(plan);
+	check_shapes(plan);
+	check_wrappers(plan);
 	model->has_plan = true;
 	model->plan_lists_none = may_lack(plan, plan->root, "parameters");
 	model->plan.unit_count = (uint32_t)model->units.count;
 	if (!plan->reading->plan_is_checkpoint)
-		return true;
+		return;
 	model->plan_only = true;
 	model->world_size = model->plan.world_size;
 	model->format = (struct fsdp_format){
@@ -1386,32 +1275,12 @@ static bool read_document(struct fsdp_plan_reading *plan)
 		.title = "sharding plan",
 		.torch_guess = model->plan.torch,
 	};
-	return add_tensors(plan);
+	add_tensors(plan);
 }
 
 bool fsdp_plan_has_name(struct fsdp_span name)
 {
 	return fsdp_span_ends(name, FSDP_SPAN(".fsdp-plan.json"));
-}
-
-bool fsdp_plan_read(struct fsdp_reading *reading, struct fsdp_span bytes,
-	struct fsdp_span path, struct fsdp_error **ret_error)
-{
-	struct fsdp_error *local = NULL;
-	struct fsdp_plan_reading plan = {
-		.reading = reading,
-		.model = reading->model,
-		.path = path,
-		.error = ret_error != NULL ? ret_error : &local,
-	};
-	uint64_t limit = fsdp_limit(reading->limits, FSDP_LIMIT_PLAN_BYTES);
-	if (bytes.size > limit)
-		return fsdp_fail_limit(ret_error, FSDP_LIMIT_PLAN_BYTES, limit);
-	bool read = fsdp_json_read(bytes, reading->limits, reading->model->arena,
-			    &plan.root, plan.error) &&
-		    read_document(&plan);
-	fsdp_error_free(local);
-	return read;
 }
 
 bool fsdp_plan_read_tree(struct fsdp_reading *reading, const struct fsdp_json *root,
@@ -1422,9 +1291,21 @@ bool fsdp_plan_read_tree(struct fsdp_reading *reading, const struct fsdp_json *r
 		.model = reading->model,
 		.path = path,
 		.root = root,
-		.error = ret_error,
 	};
-	return read_document(&plan);
+	return fsdp_model_try(
+		plan.model, reading->scratch, read_document, &plan, ret_error);
+}
+
+bool fsdp_plan_read(struct fsdp_reading *reading, struct fsdp_span bytes,
+	struct fsdp_span path, struct fsdp_error **ret_error)
+{
+	const struct fsdp_json *root;
+	uint64_t limit = fsdp_limit(reading->limits, FSDP_LIMIT_PLAN_BYTES);
+	if (bytes.size > limit)
+		return fsdp_fail_limit(ret_error, FSDP_LIMIT_PLAN_BYTES, limit);
+	return fsdp_json_read(
+		       bytes, reading->limits, reading->model->arena, &root, ret_error) &&
+	       fsdp_plan_read_tree(reading, root, path, ret_error);
 }
 
 /* The key may be anywhere, but every exporter writes it first. */
@@ -1453,9 +1334,8 @@ static bool read(struct fsdp_reading *reading, const struct fsdp_look *look,
 	if (look->source.size > limit)
 		return fsdp_fail_limit(ret_error, FSDP_LIMIT_PLAN_BYTES, limit);
 	reading->plan_is_checkpoint = true;
-	return fsdp_build_file(reading->model, look->path, look->source.size, FSDP_NONE,
-		       ret_error) != FSDP_NONE &&
-	       fsdp_source_read_all(&look->source, 0, look->source.size,
+	fsdp_build_file(reading->model, look->path, look->source.size, FSDP_NONE);
+	return fsdp_source_read_all(&look->source, 0, look->source.size,
 		       reading->model->arena, &bytes, ret_error) &&
 	       fsdp_plan_read(reading, bytes, look->path, ret_error);
 }
@@ -1465,5 +1345,6 @@ const struct fsdp_family fsdp_family_plan = {
 	.title = "sharding plan",
 	.recognise = recognise,
 	.read = read,
+	.leaves = true,
 	.is_beside = true,
 };

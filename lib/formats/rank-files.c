@@ -181,6 +181,7 @@ static bool read(struct fsdp_reading *reading, const struct fsdp_look *look,
 {
 	struct numbered_name pattern, first = { 0 };
 	bool uniform = true;
+	(void)ret_error;
 	for (size_t i = 0; i < look->folder->count; i++) {
 		struct fsdp_entry entry = fsdp_folder_entry(look->folder, i);
 		if (entry.kind != FSDP_ENTRY_FILE)
@@ -189,9 +190,8 @@ static bool read(struct fsdp_reading *reading, const struct fsdp_look *look,
 						   : has_torch_suffix(entry.name)))
 			continue;
 		bool numbered = match_pattern(entry.name, &pattern);
-		if (fsdp_reading_add_child(reading, entry.name,
-			    numbered ? pattern.number : FSDP_NONE, ret_error) == NULL)
-			return false;
+		fsdp_reading_add_child(
+			reading, entry.name, numbered ? pattern.number : FSDP_NONE);
 		if (reading->children.count == 1)
 			first = pattern;
 		uniform &= numbered && same_pattern(&pattern, &first);
@@ -204,7 +204,8 @@ static bool read(struct fsdp_reading *reading, const struct fsdp_look *look,
 	}
 	reading->model->is_set = true;
 	reading->checks_ranks = true;
-	return fsdp_reading_order_children(reading, 0, ret_error);
+	fsdp_reading_order_children(reading, 0);
+	return true;
 }
 
 /* ---- after all files were read: is it one save? ---- */
@@ -284,7 +285,7 @@ struct ranks {
 };
 
 /* The ranks of files, and those in their names. */
-static bool list_ranks(
+static void list_ranks(
 	const struct fsdp_model *model, struct ranks *ranks, struct fsdp_arena *scratch)
 {
 	size_t count = model->files.count, room = 2 * count + 1;
@@ -295,10 +296,6 @@ static bool list_ranks(
 	ranks->is_reported = FSDP_TAKE(scratch, ranks->is_reported, room);
 	ranks->next = FSDP_TAKE(scratch, ranks->next, count + 1);
 	ranks->twin = FSDP_TAKE(scratch, ranks->twin, count + 1);
-	if (keys == NULL || ranks->list == NULL || ranks->place_of == NULL ||
-		ranks->first == NULL || ranks->is_reported == NULL ||
-		ranks->next == NULL || ranks->twin == NULL)
-		return false;
 	for (uint32_t i = 0; i < count; i++) {
 		const struct fsdp_file_record *file = fsdp_model_file(model, i);
 		keys[2 * i] = (uint64_t)file->rank << 32 | i;
@@ -311,7 +308,6 @@ static bool list_ranks(
 			ranks->list[ranks->count++] = rank;
 		ranks->place_of[(uint32_t)keys[i]] = (uint32_t)ranks->count - 1;
 	}
-	return true;
 }
 
 /* The number of another file of the rank, plus one; 0: none. */
@@ -487,8 +483,7 @@ static bool finish(struct fsdp_reading *reading, struct fsdp_error **ret_error)
 	struct ranks ranks = { .world_size = model->world_size };
 	uint32_t *here =
 		FSDP_TAKE(reading->scratch, here, 2 * (size_t)model->files.count + 1);
-	if (here == NULL || !list_ranks(model, &ranks, reading->scratch))
-		return fsdp_arena_fail(reading->scratch, ret_error);
+	list_ranks(model, &ranks, reading->scratch);
 	for (uint32_t i = 0; i < model->files.count; i++)
 		check_file(model, &ranks, i);
 	for (uint32_t i = 0; i < model->files.count; i++)
@@ -504,6 +499,7 @@ const struct fsdp_family fsdp_family_rank_set = {
 	.title = "PyTorch rank files (one torch.save per rank)",
 	.recognise = recognise,
 	.read = read,
+	.leaves = true,
 	.finish = finish,
 };
 
@@ -608,8 +604,6 @@ static bool read_slices(struct fsdp_reading *reading, const struct fsdp_look *lo
 	struct fsdp_error **ret_error)
 {
 	struct rank_slices *slices = FSDP_TAKE(reading->scratch, slices, 1);
-	if (slices == NULL)
-		return fsdp_arena_fail(reading->scratch, ret_error);
 	slices->layout = find_layout(look->folder);
 	slices->folder = look->folder;
 	slices->first_tensor = reading->model->tensors.count;
@@ -628,8 +622,6 @@ static bool read_slices(struct fsdp_reading *reading, const struct fsdp_look *lo
 			slices->count = numbers[slices->layout->rank] + 1;
 	}
 	slices->ranks = FSDP_TAKE(reading->scratch, slices->ranks, slices->count + 1);
-	if (slices->ranks == NULL)
-		return fsdp_arena_fail(reading->scratch, ret_error);
 	for (size_t i = 0; i < slices->folder->count; i++) {
 		if (!takes(slices, i, &entry, numbers))
 			continue;
@@ -640,11 +632,11 @@ static bool read_slices(struct fsdp_reading *reading, const struct fsdp_look *lo
 		rank->files++;
 		if (part >= rank->highest)
 			rank->highest = part + 1;
-		if (fsdp_reading_add_child(reading, entry.name,
-			    numbers[slices->layout->rank], ret_error) == NULL)
-			return false;
+		fsdp_reading_add_child(
+			reading, entry.name, numbers[slices->layout->rank]);
 	}
-	return fsdp_reading_order_children(reading, 0, ret_error);
+	fsdp_reading_order_children(reading, 0);
+	return true;
 }
 
 /* ---- checks ---- */
@@ -657,8 +649,7 @@ static void keep_size(struct rank_slices *slices, struct fsdp_span key, int64_t 
 }
 
 /* Both matrices of a rank have to say the same. */
-static bool check_last_ranks(struct fsdp_reading *reading, struct rank_slices *slices,
-	struct fsdp_error **ret_error)
+static void check_last_ranks(struct fsdp_reading *reading, struct rank_slices *slices)
 {
 	struct fsdp_model *model = reading->model;
 	uint64_t ranks_of[FSDP_COUNT(cut_matrices)] = { 0 }, ranks = 0;
@@ -670,8 +661,6 @@ static bool check_last_ranks(struct fsdp_reading *reading, struct rank_slices *s
 			continue;
 		struct fsdp_span name =
 			fsdp_model_name(model, tensor->raw_name, reading->scratch);
-		if (name.data == NULL)
-			return fsdp_arena_fail(reading->scratch, ret_error);
 		for (size_t k = 0; k < FSDP_COUNT(cut_matrices); k++) {
 			if (ranks_of[k] != 0 ||
 				!fsdp_span_ends(
@@ -692,13 +681,13 @@ static bool check_last_ranks(struct fsdp_reading *reading, struct rank_slices *s
 					      ? (uint64_t)(whole / shape[cut])
 					      : 0;
 			if (ranks_of[k] == 0 || (agreed != 0 && ranks_of[k] != ranks))
-				return true;
+				return;
 			ranks = ranks_of[k];
 			agreed++;
 		}
 	}
 	if (agreed < 2 || ranks <= slices->count)
-		return true;
+		return;
 	model->world_size = (uint32_t)ranks;
 	if (!reading->named)
 		fsdp_find(&model->findings, FSDP_RULE_RANK_MISSING,
@@ -707,11 +696,9 @@ static bool check_last_ranks(struct fsdp_reading *reading, struct rank_slices *s
 				? "file of rank %u is missing: config.json expects matrices %llu times as large"
 				: "files of rank %u and later ranks are missing: config.json expects matrices %llu times as large",
 			slices->count, FSDP_LLU(ranks));
-	return true;
 }
 
-static bool read_params(struct fsdp_reading *reading, const struct fsdp_folder *folder,
-	struct fsdp_error **ret_error)
+static void read_params(struct fsdp_reading *reading, const struct fsdp_folder *folder)
 {
 	static const char name[] = "params.json";
 	struct fsdp_source source;
@@ -720,7 +707,7 @@ static bool read_params(struct fsdp_reading *reading, const struct fsdp_folder *
 	const struct fsdp_json *root = NULL;
 	char text[128];
 	if (!fsdp_folder_has(folder, name, FSDP_ENTRY_FILE))
-		return true;
+		return;
 	if (!fsdp_folder_source(folder, FSDP_SPAN("params.json"), &source, &error) ||
 		source.size > PARAMS_BYTES ||
 		!fsdp_source_read_all(
@@ -740,13 +727,10 @@ static bool read_params(struct fsdp_reading *reading, const struct fsdp_folder *
 		keep_size(reading->state, item->key, item->integer);
 		int size =
 			snprintf(text, sizeof text, "params.%.*s", FSDP_TEXT(item->key));
-		struct fsdp_span key = fsdp_build_span(
-			reading->model, fsdp_span(text, (size_t)size), ret_error);
-		if (key.data == NULL || !fsdp_build_integer(reading->model, key,
-						FSDP_NONE, item->integer, ret_error))
-			return false;
+		struct fsdp_span key =
+			fsdp_build_span(reading->model, fsdp_span(text, (size_t)size));
+		fsdp_build_integer(reading->model, key, FSDP_NONE, item->integer);
 	}
-	return true;
 }
 
 static bool finish_slices(struct fsdp_reading *reading, struct fsdp_error **ret_error)
@@ -784,9 +768,9 @@ static bool finish_slices(struct fsdp_reading *reading, struct fsdp_error **ret_
 	}
 	model->world_size = slices->count;
 	model->is_split = true;
-	if (!fsdp_hf_config(reading, slices->folder, ret_error) ||
-		!read_params(reading, slices->folder, ret_error))
+	if (!fsdp_hf_config(reading, slices->folder, ret_error))
 		return false;
+	read_params(reading, slices->folder);
 	/* Of the members of config.json. */
 	uint32_t end = model->settings.count != 0 ? fsdp_model_setting(model, 0)->end : 0;
 	for (uint32_t i = 1; i < end; i = fsdp_model_setting(model, i)->end) {
@@ -794,8 +778,7 @@ static bool finish_slices(struct fsdp_reading *reading, struct fsdp_error **ret_
 		if (setting->value.kind == FSDP_TOKEN_INTEGER)
 			keep_size(slices, setting->key, setting->value.integer);
 	}
-	if (!check_last_ranks(reading, slices, ret_error))
-		return false;
+	check_last_ranks(reading, slices);
 	model->format = (struct fsdp_format){
 		.family = slices->layout->family,
 		.title = slices->layout->title,
@@ -811,5 +794,6 @@ const struct fsdp_family fsdp_family_slices = {
 	.title = "slices of tensor-parallel ranks",
 	.recognise = recognise_slices,
 	.read = read_slices,
+	.leaves = true,
 	.finish = finish_slices,
 };

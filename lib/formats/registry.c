@@ -174,25 +174,18 @@ bool fsdp_candidates_fail(const struct fsdp_candidates *candidates, const char *
 
 /* ---- what families do while they read ---- */
 
-struct fsdp_child *fsdp_reading_add_child(struct fsdp_reading *reading,
-	struct fsdp_span name, uint32_t rank, struct fsdp_error **ret_error)
+struct fsdp_child *fsdp_reading_add_child(
+	struct fsdp_reading *reading, struct fsdp_span name, uint32_t rank)
 {
 	struct fsdp_child *child = fsdp_vec_push(&reading->children);
-	if (child == NULL) {
-		fsdp_arena_fail(reading->scratch, ret_error);
-		return NULL;
-	}
 	*child = (struct fsdp_child){ .name = name, .rank = rank, .role = -1 };
 	return child;
 }
 
-bool fsdp_reading_order_children(
-	struct fsdp_reading *reading, size_t first, struct fsdp_error **ret_error)
+void fsdp_reading_order_children(struct fsdp_reading *reading, size_t first)
 {
 	size_t count = reading->children.count - first;
 	struct fsdp_child *sorted = FSDP_TAKE(reading->scratch, sorted, count + 1);
-	if (sorted == NULL)
-		return fsdp_arena_fail(reading->scratch, ret_error);
 	for (size_t i = 0; i < count; i++)
 		sorted[i] = *(const struct fsdp_child *)fsdp_vec_at(
 			&reading->children, first + i);
@@ -200,7 +193,6 @@ bool fsdp_reading_order_children(
 	for (size_t i = 0; i < count; i++)
 		*(struct fsdp_child *)fsdp_vec_at(&reading->children, first + i) =
 			sorted[i];
-	return true;
 }
 
 bool fsdp_parts_are_in(const struct fsdp_folder *folder,
@@ -212,14 +204,12 @@ bool fsdp_parts_are_in(const struct fsdp_folder *folder,
 	return false;
 }
 
-static bool add_part(struct fsdp_reading *reading, const struct fsdp_named_part *part,
-	struct fsdp_span name, const uint32_t *numbers, struct fsdp_error **ret_error)
+static void add_part(struct fsdp_reading *reading, const struct fsdp_named_part *part,
+	struct fsdp_span name, const uint32_t *numbers)
 {
 	uint32_t index = part->index != FSDP_NO_NUMBER ? numbers[part->index] : FSDP_NONE;
 	uint32_t rank = part->rank != FSDP_NO_NUMBER ? numbers[part->rank] : FSDP_NONE;
-	struct fsdp_child *child = fsdp_reading_add_child(reading, name, rank, ret_error);
-	if (child == NULL)
-		return false;
+	struct fsdp_child *child = fsdp_reading_add_child(reading, name, rank);
 	child->strip = fsdp_span_text(part->strip);
 	child->role = part->role;
 	reading->model->is_set |= rank != FSDP_NONE;
@@ -230,16 +220,14 @@ static bool add_part(struct fsdp_reading *reading, const struct fsdp_named_part 
 	int size = snprintf(text, sizeof text, bare ? "%s" : "%s_%u", part->below, index);
 	if (*part->below == '\0' ||
 		(part->role != FSDP_ROLE_OTHER && (index == 0 || bare)))
-		return true;
+		return;
 	child->below =
 		fsdp_arena_copy(reading->model->arena, fsdp_span(text, (size_t)size));
-	return child->below.data != NULL ||
-	       fsdp_arena_fail(reading->model->arena, ret_error);
 }
 
-bool fsdp_reading_add_parts(struct fsdp_reading *reading,
+void fsdp_reading_add_parts(struct fsdp_reading *reading,
 	const struct fsdp_folder *folder, const struct fsdp_named_part *parts,
-	size_t count, struct fsdp_error **ret_error)
+	size_t count)
 {
 	uint32_t numbers[FSDP_PATTERN_NUMBERS];
 	for (size_t i = 0; i < count; i++) {
@@ -247,16 +235,11 @@ bool fsdp_reading_add_parts(struct fsdp_reading *reading,
 		for (size_t k = 0; k < folder->count; k++) {
 			struct fsdp_entry entry = fsdp_folder_entry(folder, k);
 			if (entry.kind == parts[i].kind &&
-				fsdp_pattern_takes(
-					entry.name, parts[i].pattern, numbers) &&
-				!add_part(reading, &parts[i], entry.name, numbers,
-					ret_error))
-				return false;
+				fsdp_pattern_takes(entry.name, parts[i].pattern, numbers))
+				add_part(reading, &parts[i], entry.name, numbers);
 		}
-		if (!fsdp_reading_order_children(reading, first, ret_error))
-			return false;
+		fsdp_reading_order_children(reading, first);
 	}
-	return true;
 }
 
 const struct fsdp_json *fsdp_reading_document(struct fsdp_reading *reading,
@@ -276,6 +259,41 @@ const struct fsdp_json *fsdp_reading_document(struct fsdp_reading *reading,
 	return NULL;
 }
 
+/* A step of a family. */
+struct step {
+	struct fsdp_reading *reading;
+	const struct fsdp_family *family;
+	const struct fsdp_look *look;
+	struct fsdp_error **ret_error;
+	bool good;
+};
+
+static void run_step(void *context)
+{
+	struct step *step = context;
+	step->good =
+		step->look != NULL
+			? step->family->read(step->reading, step->look, step->ret_error)
+			: step->family->finish(step->reading, step->ret_error);
+}
+
+bool fsdp_family_read(struct fsdp_reading *reading, const struct fsdp_family *family,
+	const struct fsdp_look *look, struct fsdp_error **ret_error)
+{
+	struct step step = { reading, family, look, ret_error, false };
+	struct fsdp_names *names = &reading->model->names;
+	struct fsdp_arena *copies = names->copies;
+	if (look == NULL && family->finish == NULL)
+		return true;
+	if (!family->leaves)
+		run_step(&step);
+	else if (!fsdp_model_try(
+			 reading->model, reading->scratch, run_step, &step, ret_error))
+		step.good = false;
+	names->copies = copies;
+	return step.good;
+}
+
 void fsdp_reading_note(struct fsdp_reading *reading, const char *format, ...)
 {
 	char text[1024];
@@ -283,9 +301,11 @@ void fsdp_reading_note(struct fsdp_reading *reading, const char *format, ...)
 	va_start(arguments, format);
 	vsnprintf(text, sizeof text, format, arguments);
 	va_end(arguments);
+	fsdp_arena_hold(reading->model->arena);
 	struct fsdp_span copy =
 		fsdp_arena_copy(reading->model->arena, fsdp_span_text(text));
 	const char **place = copy.data != NULL ? fsdp_vec_push(reading->notes) : NULL;
+	fsdp_arena_let(reading->model->arena);
 	if (place == NULL)
 		reading->model->findings.lost = true;
 	else
@@ -312,7 +332,9 @@ const char *fsdp_name_list_text(struct fsdp_name_list *list)
 
 void fsdp_reading_keep_error(struct fsdp_reading *reading, struct fsdp_error *error)
 {
+	fsdp_arena_hold(reading->model->arena);
 	struct fsdp_error **place = error != NULL ? fsdp_vec_push(reading->errors) : NULL;
+	fsdp_arena_let(reading->model->arena);
 	if (place == NULL) {
 		/* Losing one of these would be silence: the model refuses to freeze. */
 		reading->model->findings.lost |= error != NULL;

@@ -141,11 +141,12 @@ static bool safetensors_skip(
 }
 
 /* What is to be done takes more than counts: see fsdp_model_counting. */
-static bool has_records(struct fsdp_safetensors *header)
+static void need_records(struct fsdp_safetensors *header)
 {
 	struct fsdp_model *model = header->reading->model;
 	model->needs_records |= model->counting != NULL;
-	return model->counting == NULL;
+	if (model->counting != NULL)
+		fsdp_model_leave(model, NULL);
 }
 
 /* A value of another kind than is due: said and passed over. */
@@ -196,8 +197,8 @@ static bool is_known(
 	return false;
 }
 
-static bool add_text(struct fsdp_safetensors *header, struct fsdp_span key,
-	struct fsdp_span text, struct fsdp_error **ret_error)
+static void add_text(
+	struct fsdp_safetensors *header, struct fsdp_span key, struct fsdp_span text)
 {
 	struct fsdp_model *model = header->reading->model;
 	struct fsdp_token *token = FSDP_TAKE(model->arena, token, 1);
@@ -213,21 +214,16 @@ static bool add_text(struct fsdp_safetensors *header, struct fsdp_span key,
 	static const struct fsdp_span root = { (const unsigned char *)"__metadata__",
 		12 };
 	struct fsdp_path_builder *path = FSDP_TAKE(header->reading->scratch, path, 1);
-	if (token == NULL || path == NULL)
-		return fsdp_arena_fail(model->arena, ret_error);
 	*token = (struct fsdp_token){ .kind = FSDP_TOKEN_TEXT, .text = text };
 	path->parts[0].length = (uint32_t)root.size;
 	path->parts[1].length = (uint32_t)key.size;
 	path->count = 2;
 	uint32_t parent = fsdp_names_child(&model->names, 0, root);
-	if (parent == FSDP_NONE)
-		return fsdp_arena_fail(model->arena, ret_error);
-	if (!fsdp_build_names(
-		    model, parent, key, false, &value.name, &value.raw_name, ret_error))
-		return false;
-	return is_known(header, value.raw_name, text) ||
-	       (fsdp_build_path(model, path, &value.path, ret_error) &&
-		       fsdp_build_value(model, &value, ret_error) != FSDP_NONE);
+	fsdp_build_names(model, parent, key, false, &value.name, &value.raw_name);
+	if (is_known(header, value.raw_name, text))
+		return;
+	value.path = fsdp_build_path(model, path);
+	fsdp_build_value(model, &value);
 }
 
 static bool read_note(struct fsdp_safetensors *header, struct fsdp_names *seen,
@@ -238,8 +234,7 @@ static bool read_note(struct fsdp_safetensors *header, struct fsdp_names *seen,
 	size_t known = seen->list.count;
 	uint64_t where = safetensors_place(header);
 	bool not_utf8 = header->token.not_utf8;
-	if (key.data == NULL || fsdp_names_child(seen, 0, key) == FSDP_NONE)
-		return fsdp_arena_fail(arena, ret_error);
+	fsdp_names_child(seen, 0, key);
 	if (seen->list.count == known)
 		fsdp_find(safetensors_findings(header), FSDP_RULE_SAFETENSORS_JSON,
 			FSDP_PLACE(.file = header->file, .offset = where,
@@ -251,8 +246,6 @@ static bool read_note(struct fsdp_safetensors *header, struct fsdp_names *seen,
 		return safetensors_unexpected(
 			header, "the metadata is not text alone", ret_error);
 	struct fsdp_span text = fsdp_json_text_copy(&header->token, arena);
-	if (text.data == NULL)
-		return fsdp_arena_fail(arena, ret_error);
 	if (not_utf8 || header->token.not_utf8) {
 		fsdp_find(safetensors_findings(header), FSDP_RULE_SAFETENSORS_JSON,
 			FSDP_PLACE(.file = header->file, .offset = where),
@@ -262,10 +255,12 @@ static bool read_note(struct fsdp_safetensors *header, struct fsdp_names *seen,
 	/* The offsets of tensors are not a note for people. */
 	if (fsdp_span_is(key, "DCP_SHARDING_INFO")) {
 		header->sharding = text;
-		return has_records(header);
+		need_records(header);
+		return true;
 	}
-	return fsdp_build_declared(header->reading->model, key, text, ret_error) &&
-	       add_text(header, key, text, ret_error);
+	fsdp_build_declared(header->reading->model, key, text);
+	add_text(header, key, text);
+	return true;
 }
 
 /* The token is "__metadata__". */
@@ -484,30 +479,25 @@ static bool measure(struct fsdp_safetensors *header, int64_t *shape, uint64_t *r
 }
 
 /* Rare facts of a dtype without a row. */
-static bool add_unknown(struct fsdp_safetensors *header, uint32_t *ret_extra,
-	struct fsdp_error **ret_error)
+static void add_unknown(struct fsdp_safetensors *header, uint32_t *ret_extra)
 {
 	struct fsdp_model *model = header->reading->model;
 	struct fsdp_safetensors_entry *entry = &header->entry;
-	struct fsdp_extra *extra =
-		fsdp_build_push(model, &model->extras, ret_extra, ret_error);
-	if (extra == NULL)
-		return false;
+	struct fsdp_extra *extra = fsdp_build_push(model, &model->extras, ret_extra);
 	*extra = (struct fsdp_extra){ .quantizer = FSDP_NONE, .placement = FSDP_NONE };
-	extra->dtype_raw = fsdp_build_text(model, entry->dtype_text, ret_error);
+	extra->dtype_raw = fsdp_build_text(model, entry->dtype_text);
 	FSDP_SAFETENSORS_FIND_ENTRY(header, FSDP_RULE_DTYPE_UNKNOWN, entry,
 		"the dtype %.*s is not known", FSDP_TEXT_MOST(entry->dtype_text, 64));
-	return extra->dtype_raw != NULL;
 }
 
 /* The place of a shape in the pool: that of an earlier tensor if it had it too. */
-static fsdp_ints share_shape(struct fsdp_safetensors *header, const int64_t *shape,
-	size_t dims, struct fsdp_error **ret_error)
+static fsdp_ints share_shape(
+	struct fsdp_safetensors *header, const int64_t *shape, size_t dims)
 {
 	struct fsdp_model *model = header->reading->model;
 	uint64_t hash = dims;
 	if (dims > SHAPE_DIMS)
-		return fsdp_build_ints(model, shape, dims, ret_error);
+		return fsdp_build_ints(model, shape, dims);
 	for (size_t i = 0; i < dims; i++)
 		hash = (hash ^ (uint64_t)shape[i]) * UINT64_C(0x9E3779B97F4A7C15);
 	struct known_shape *known =
@@ -518,19 +508,19 @@ static fsdp_ints share_shape(struct fsdp_safetensors *header, const int64_t *sha
 			(const unsigned char *)shape, dims * sizeof *shape))
 		return known->place;
 	known->dims = dims;
-	known->place = fsdp_build_ints(model, shape, dims, ret_error);
+	known->place = fsdp_build_ints(model, shape, dims);
 	return known->place;
 }
 
-static bool add_record(struct fsdp_safetensors *header, const int64_t *shape,
-	uint64_t bytes, struct fsdp_error **ret_error)
+static void add_record(
+	struct fsdp_safetensors *header, const int64_t *shape, uint64_t bytes)
 {
 	struct fsdp_model *model = header->reading->model;
 	struct fsdp_safetensors_entry *entry = &header->entry;
 	bool optim = fsdp_path_is_of_optimizer(entry->name), again = false;
 	struct fsdp_plain_tensor plain = {
 		.extra = FSDP_NONE,
-		.shape = share_shape(header, shape, entry->shape.size, ret_error),
+		.shape = share_shape(header, shape, entry->shape.size),
 		.flags = FSDP_TENSOR_ROLE_INFERRED |
 			 (entry->dtype != NULL ? FSDP_TENSOR_LITERAL : 0),
 		.dims = (uint8_t)entry->shape.size,
@@ -541,13 +531,10 @@ static bool add_record(struct fsdp_safetensors *header, const int64_t *shape,
 		.file = header->file_id,
 		.size = bytes,
 	};
-	if (plain.shape == FSDP_NONE ||
-		!fsdp_build_names(model, 0, entry->name, false, &plain.name,
-			&plain.raw_name, ret_error) ||
-		(entry->dtype == NULL && !add_unknown(header, &plain.extra, ret_error)))
-		return false;
-	if (!fsdp_bits_set(&header->seen, plain.raw_name, &again))
-		return fsdp_arena_fail(header->reading->scratch, ret_error);
+	fsdp_build_names(model, 0, entry->name, false, &plain.name, &plain.raw_name);
+	if (entry->dtype == NULL)
+		add_unknown(header, &plain.extra);
+	(void)fsdp_bits_set(&header->seen, plain.raw_name, &again);
 	/* What there is of the bytes that a tensor should have. */
 	uint64_t begin = fsdp_min(entry->range.counts[0], header->buffer);
 	uint64_t end = fsdp_min(entry->range.counts[1], header->buffer);
@@ -564,7 +551,8 @@ static bool add_record(struct fsdp_safetensors *header, const int64_t *shape,
 	if (again)
 		FSDP_SAFETENSORS_FIND_ENTRY(header, FSDP_RULE_SAFETENSORS_JSON, entry,
 			"duplicate tensor name; readers use the first or the last");
-	return fsdp_build_plain(model, &plain, ret_error) != FSDP_NONE;
+	if (fsdp_build_plain(model, &plain) == FSDP_NONE)
+		fsdp_model_leave(model, NULL);
 }
 
 /* Whether it can be a tensor; if not, a finding has the reason. */
@@ -604,18 +592,18 @@ static bool is_sound(struct fsdp_safetensors *header, int64_t *shape, uint64_t *
 	return true;
 }
 
-static bool add_tensor(struct fsdp_safetensors *header, struct fsdp_error **ret_error)
+static void add_tensor(struct fsdp_safetensors *header)
 {
 	struct fsdp_safetensors_entry *entry = &header->entry;
 	int64_t shape[FSDP_DIMS_MAX];
 	uint64_t bytes;
 	if (!is_sound(header, shape, &bytes)) {
 		header->left_out = true;
-		return true;
+		return;
 	}
 	header->unordered |= entry->range.counts[0] != header->end;
 	header->end = entry->range.counts[1];
-	return add_record(header, shape, bytes, ret_error);
+	add_record(header, shape, bytes);
 }
 
 /* ---- tensors that are written like one before ---- */
@@ -631,34 +619,31 @@ static const struct fsdp_json_wanted wanted = {
 	.members = true,
 };
 
-/* Reads the next member with it. *ret_read false: it is something else, and nothing
- * happened. */
-static bool read_alike(
-	struct fsdp_safetensors *header, bool *ret_read, struct fsdp_error **ret_error)
+/* Reads the next member with it. False: it is something else, and nothing happened. */
+static bool read_alike(struct fsdp_safetensors *header)
 {
 	struct fsdp_safetensors_entry *entry = &header->entry;
 	struct fsdp_json_member member;
-	*ret_read = false;
 	if (!fsdp_json_quick_member(
 		    header->quick, &header->scan, entry->lists, &member) ||
 		entry->range.size != 2 ||
 		fsdp_span_equal(member.key, FSDP_SPAN("__metadata__")))
-		return true;
+		return false;
 	if (*member.meaning == 0) {
 		const struct fsdp_json_token name = { .span = member.text };
 		const struct fsdp_safetensors_dtype *row = find_dtype(&name);
 		if (row == NULL)
-			return true;
+			return false;
 		*member.meaning = 1 + (uint32_t)(row - dtypes);
 	}
-	*ret_read = true;
 	entry->dtype = &dtypes[*member.meaning - 1];
 	fsdp_json_quick_accept(&header->scan, &member);
 	entry->name = member.key;
 	entry->offset = 8 + fsdp_json_scan_offset(&header->scan, member.key.data - 1);
 	entry->has_dtype = entry->has_shape = entry->has_range = true;
 	entry->broken = false;
-	return add_tensor(header, ret_error);
+	add_tensor(header);
+	return true;
 }
 
 /* The token is the name of the tensor. */
@@ -670,8 +655,6 @@ static bool read_tensor(struct fsdp_safetensors *header, struct fsdp_error **ret
 		.name = fsdp_json_text_copy(&header->token, arena),
 		.offset = safetensors_place(header),
 	};
-	if (entry->name.data == NULL)
-		return fsdp_arena_fail(arena, ret_error);
 	if (header->token.not_utf8)
 		FSDP_SAFETENSORS_FIND_ENTRY(header, FSDP_RULE_SAFETENSORS_JSON, entry,
 			"the tensor's name is not UTF-8");
@@ -686,7 +669,8 @@ static bool read_tensor(struct fsdp_safetensors *header, struct fsdp_error **ret
 		if (!safetensors_next(header, ret_error))
 			return false;
 		if (header->token.kind == FSDP_SCAN_OBJECT_END) {
-			return add_tensor(header, ret_error);
+			add_tensor(header);
+			return true;
 		}
 		if (!read_member(header, ret_error))
 			return false;
@@ -766,14 +750,14 @@ static bool read_shard_member(struct declared_shard *shard, struct fsdp_error **
 	return shard->fqn.data != NULL || fsdp_arena_fail(arena, ret_error);
 }
 
-static bool begin_shard(struct declared_shard *shard, struct fsdp_span name,
-	uint32_t owner, struct fsdp_error **ret_error)
+static void begin_shard(
+	struct declared_shard *shard, struct fsdp_span name, uint32_t owner)
 {
 	struct fsdp_safetensors *header = shard->header;
 	struct fsdp_model *model = header->reading->model;
 	bool placed = false;
 	if (!fsdp_bits_set(&shard->placed, owner, &placed))
-		return fsdp_arena_fail(header->reading->scratch, ret_error);
+		return;
 	if (placed || shard->again)
 		fsdp_find(safetensors_findings(header), FSDP_RULE_SAFETENSORS_JSON,
 			FSDP_PLACE(.file = header->file, .tensor = name),
@@ -781,24 +765,21 @@ static bool begin_shard(struct declared_shard *shard, struct fsdp_span name,
 	/* An earlier entry of the same name counts no more. */
 	struct fsdp_tensor_record *tensor = fsdp_model_tensor(model, owner);
 	if (!placed)
-		return true;
+		return;
 	struct fsdp_piece_record *piece = fsdp_model_piece(model, tensor->first_piece);
 	int64_t shape[FSDP_DIMS_MAX];
 	if (piece->box == FSDP_NONE)
-		return true;
+		return;
 	for (size_t i = 0; i < tensor->dims; i++)
 		shape[i] = fsdp_model_ints(model, piece->box)[tensor->dims + i];
 	piece->box = FSDP_NONE;
 	tensor->flags &= (uint16_t)~FSDP_TENSOR_SHAPE_INFERRED;
-	tensor->shape = fsdp_build_ints(model, shape, tensor->dims, ret_error);
-	return tensor->shape != FSDP_NONE &&
-	       fsdp_build_names(model, 0, name, false, &tensor->name, &tensor->raw_name,
-		       ret_error);
+	tensor->shape = fsdp_build_ints(model, shape, tensor->dims);
+	fsdp_build_names(model, 0, name, false, &tensor->name, &tensor->raw_name);
 }
 
 /* The tensor's one piece gets its box; the tensor is at least as large as this. */
-static bool place_shard(struct declared_shard *shard, struct fsdp_span name,
-	struct fsdp_error **ret_error)
+static void place_shard(struct declared_shard *shard, struct fsdp_span name)
 {
 	struct fsdp_safetensors *header = shard->header;
 	struct fsdp_model *model = header->reading->model;
@@ -806,9 +787,8 @@ static bool place_shard(struct declared_shard *shard, struct fsdp_span name,
 	uint32_t id = fsdp_names_find(&model->names, 0, name);
 	uint32_t owner = id != FSDP_NONE ? fsdp_table_get(&shard->owners, id) : FSDP_NONE;
 	if (owner == FSDP_NONE)
-		return true;
-	if (!begin_shard(shard, name, owner, ret_error))
-		return false;
+		return;
+	begin_shard(shard, name, owner);
 	struct fsdp_tensor_record *tensor = fsdp_model_tensor(model, owner);
 	const int64_t *shape = fsdp_model_ints(model, tensor->shape);
 	bool fits = shard->has_offsets && shard->count == tensor->dims;
@@ -823,17 +803,15 @@ static bool place_shard(struct declared_shard *shard, struct fsdp_span name,
 		fsdp_find(safetensors_findings(header), FSDP_RULE_CHUNK_BOUNDS,
 			FSDP_PLACE(.file = header->file, .tensor = name),
 			"DCP_SHARDING_INFO has no location of this part");
-		return true;
+		return;
 	}
 	struct fsdp_piece_record *piece = fsdp_model_piece(model, tensor->first_piece);
-	piece->box = fsdp_build_ints(model, box, 2 * (size_t)tensor->dims, ret_error);
-	tensor->shape = fsdp_build_ints(model, whole, tensor->dims, ret_error);
+	piece->box = fsdp_build_ints(model, box, 2 * (size_t)tensor->dims);
+	tensor->shape = fsdp_build_ints(model, whole, tensor->dims);
 	tensor->flags |= FSDP_TENSOR_SHAPE_INFERRED;
-	if (piece->box == FSDP_NONE || tensor->shape == FSDP_NONE)
-		return false;
-	return shard->fqn.data == NULL ||
-	       fsdp_build_names(model, 0, shard->fqn, false, &tensor->name,
-		       &tensor->raw_name, ret_error);
+	if (shard->fqn.data != NULL)
+		fsdp_build_names(
+			model, 0, shard->fqn, false, &tensor->name, &tensor->raw_name);
 }
 
 static bool read_shard(struct declared_shard *shard, struct fsdp_error **ret_error)
@@ -843,18 +821,21 @@ static bool read_shard(struct declared_shard *shard, struct fsdp_error **ret_err
 	shard->count = 0;
 	shard->has_offsets = shard->again = false;
 	shard->fqn = (struct fsdp_span){ 0 };
-	if (name.data == NULL)
-		return fsdp_arena_fail(arena, ret_error);
 	if (!shard_next(shard, ret_error))
 		return false;
-	if (shard->token.kind != FSDP_SCAN_OBJECT)
-		return fsdp_json_scan_skip(&shard->scan, &shard->token, ret_error) &&
-		       place_shard(shard, name, ret_error);
+	if (shard->token.kind != FSDP_SCAN_OBJECT) {
+		if (!fsdp_json_scan_skip(&shard->scan, &shard->token, ret_error))
+			return false;
+		place_shard(shard, name);
+		return true;
+	}
 	for (;;) {
 		if (!shard_next(shard, ret_error))
 			return false;
-		if (shard->token.kind == FSDP_SCAN_OBJECT_END)
-			return place_shard(shard, name, ret_error);
+		if (shard->token.kind == FSDP_SCAN_OBJECT_END) {
+			place_shard(shard, name);
+			return true;
+		}
 		if (!read_shard_member(shard, ret_error))
 			return false;
 	}
@@ -889,8 +870,6 @@ static bool safetensors_read_shards(
 	struct declared_shard *shard = FSDP_TAKE(scratch, shard, 1);
 	if (shard != NULL)
 		shard->header = header;
-	if (text == NULL || shard == NULL)
-		return fsdp_arena_fail(scratch, ret_error);
 	const struct fsdp_model *model = shard->header->reading->model;
 	fsdp_table_init(&shard->owners, shard->header->reading->scratch);
 	fsdp_bits_init(&shard->placed, shard->header->reading->scratch);
@@ -946,7 +925,6 @@ static void check_sorted(
 			struct fsdp_span name = fsdp_model_name(model,
 				fsdp_model_tensor(model, ranges[i].tensor)->name,
 				header->reading->scratch);
-			model->findings.lost |= name.data == NULL;
 			fsdp_find(safetensors_findings(header),
 				FSDP_RULE_SAFETENSORS_OFFSETS,
 				FSDP_PLACE(.file = header->file,
@@ -967,18 +945,16 @@ static void check_sorted(
 }
 
 /* Headers list tensors in the order of their bytes, or nearly: only then no sorting. */
-static bool check_order(struct fsdp_safetensors *header, struct fsdp_error **ret_error)
+static void check_order(struct fsdp_safetensors *header)
 {
 	struct fsdp_model *model = header->reading->model;
 	size_t count = model->tensors.count - header->first_tensor;
 	if (!header->unordered || header->left_out)
-		return true;
-	if (!has_records(header))
-		return false;
-	struct fsdp_arena arena;
-	fsdp_arena_init(&arena, header->reading->scratch->budget);
-	struct range *ranges = FSDP_TAKE(&arena, ranges, count + 1);
-	for (size_t i = 0; ranges != NULL && i < count; i++) {
+		return;
+	need_records(header);
+	struct fsdp_arena *arena = fsdp_arena_new_below(header->reading->scratch);
+	struct range *ranges = FSDP_TAKE(arena, ranges, count + 1);
+	for (size_t i = 0; i < count; i++) {
 		uint32_t id = header->first_tensor + (uint32_t)i;
 		const struct fsdp_piece_record *piece = fsdp_model_piece(
 			model, fsdp_model_tensor(model, id)->first_piece);
@@ -987,13 +963,10 @@ static bool check_order(struct fsdp_safetensors *header, struct fsdp_error **ret
 		ranges[i] = (struct range){ extent->offset,
 			extent->offset + extent->length, id };
 	}
-	if (ranges != NULL) {
-		FSDP_SORT(ranges, count, FSDP_BY(ranges, begin), FSDP_BY(ranges, end),
-			FSDP_BY(ranges, tensor));
-		check_sorted(header, ranges, count);
-	}
-	fsdp_arena_done(&arena);
-	return ranges != NULL || fsdp_arena_fail(header->reading->scratch, ret_error);
+	FSDP_SORT(ranges, count, FSDP_BY(ranges, begin), FSDP_BY(ranges, end),
+		FSDP_BY(ranges, tensor));
+	check_sorted(header, ranges, count);
+	fsdp_arena_done(arena);
 }
 
 static bool read_members(struct fsdp_safetensors *header, struct fsdp_error **ret_error)
@@ -1009,10 +982,7 @@ static bool read_members(struct fsdp_safetensors *header, struct fsdp_error **re
 		return fail_json(ret_error);
 	}
 	for (;;) {
-		bool alike;
-		if (!read_alike(header, &alike, ret_error))
-			return false;
-		if (alike)
+		if (read_alike(header))
 			continue;
 		if (!safetensors_next(header, ret_error))
 			return false;
@@ -1050,6 +1020,14 @@ static bool read_size(struct fsdp_safetensors *header, struct fsdp_error **ret_e
 	return true;
 }
 
+static void release(void *context)
+{
+	struct fsdp_safetensors *header = context;
+	fsdp_json_quick_free(header->quick);
+	header->quick = NULL;
+	fsdp_json_scan_done(&header->scan);
+}
+
 static bool read_all(struct fsdp_safetensors *header, struct fsdp_error **ret_error)
 {
 	/* Numbers of the dtypes, and how the file spells them. */
@@ -1068,6 +1046,7 @@ static bool read_all(struct fsdp_safetensors *header, struct fsdp_error **ret_er
 	if (!read_size(header, ret_error))
 		return false;
 	struct fsdp_source_rest rest = { header->source, 8, 8 + header->size };
+	fsdp_arena_own(header->reading->scratch, release, header);
 	if (!fsdp_json_scan_init(
 		    &header->scan, fsdp_source_refill, &rest, &header->limits, ret_error))
 		return false;
@@ -1078,11 +1057,11 @@ static bool read_all(struct fsdp_safetensors *header, struct fsdp_error **ret_er
 	header->quick = fsdp_json_quick_new(&wanted);
 	bool read = header->quick != NULL ? read_members(header, ret_error)
 					  : fsdp_fail_memory(ret_error);
-	fsdp_json_quick_free(header->quick);
 	names->copies = copies;
-	fsdp_json_scan_done(&header->scan);
-	if (!read || !check_order(header, ret_error))
+	release(header);
+	if (!read)
 		return false;
+	check_order(header);
 	if (!header->truncated && !header->left_out && header->end < header->buffer) {
 		uint64_t left = header->buffer - header->end;
 		header->reading->model->unaccounted += left;
@@ -1117,20 +1096,18 @@ static bool read(struct fsdp_reading *reading, const struct fsdp_look *look,
 	struct fsdp_error **ret_error)
 {
 	struct fsdp_safetensors *header = FSDP_TAKE(reading->scratch, header, 1);
-	if (header == NULL)
-		return fsdp_arena_fail(reading->scratch, ret_error);
 	header->reading = reading;
 	header->source = look->source;
 	header->file = look->path;
 	header->file_id = fsdp_build_file(
-		reading->model, look->path, look->source.size, reading->rank, ret_error);
+		reading->model, look->path, look->source.size, reading->rank);
 	reading->model->format = (struct fsdp_format){
 		.family = fsdp_family_safetensors.name,
 		.title = fsdp_family_safetensors.title,
 	};
-	return header->file_id != FSDP_NONE &&
-	       (!reading->may_count || fsdp_model_counting(reading->model, ret_error)) &&
-	       read_all(header, ret_error);
+	if (reading->may_count)
+		fsdp_model_counting(reading->model);
+	return read_all(header, ret_error);
 }
 
 static const char *const rankless[] = { "safetensors", NULL };
@@ -1140,6 +1117,7 @@ const struct fsdp_family fsdp_family_safetensors = {
 	.title = "safetensors file",
 	.recognise = recognise,
 	.read = read,
+	.leaves = true,
 	.suffix = ".safetensors",
 	.rankless = rankless,
 };
@@ -1226,11 +1204,10 @@ static bool read_shard_files(struct fsdp_reading *reading, const struct fsdp_loo
 		/* Only the subdirectory shows whether it is that. */
 		struct fsdp_dir dir;
 		struct fsdp_folder inside;
-		struct fsdp_child *child = fsdp_reading_add_child(
-			reading, FSDP_SPAN(SHARDED), FSDP_NONE, ret_error);
-		if (child == NULL || !fsdp_folder_open_child(look->folder, child->name,
-					     reading->scratch, reading->limits, &dir,
-					     &inside, ret_error))
+		struct fsdp_child *child =
+			fsdp_reading_add_child(reading, FSDP_SPAN(SHARDED), FSDP_NONE);
+		if (!fsdp_folder_open_child(look->folder, child->name, reading->scratch,
+			    reading->limits, &dir, &inside, ret_error))
 			return false;
 		bool shards = has_shards(&inside);
 		fsdp_dir_close(&dir);
@@ -1249,8 +1226,7 @@ static bool read_shard_files(struct fsdp_reading *reading, const struct fsdp_loo
 		struct fsdp_entry entry = fsdp_folder_entry(look->folder, i);
 		if (entry.kind != FSDP_ENTRY_FILE || !parse(entry.name, &rank))
 			continue;
-		if (fsdp_reading_add_child(reading, entry.name, rank, ret_error) == NULL)
-			return false;
+		fsdp_reading_add_child(reading, entry.name, rank);
 		if (rank > highest)
 			highest = rank;
 	}
@@ -1260,25 +1236,23 @@ static bool read_shard_files(struct fsdp_reading *reading, const struct fsdp_loo
 }
 
 /* The largest reach of all parts of a name, in each dimension. */
-static bool widen(struct fsdp_model *model, uint32_t *first, uint32_t index,
-	struct fsdp_error **ret_error)
+static void widen(struct fsdp_model *model, uint32_t *first, uint32_t index)
 {
 	struct fsdp_tensor_record *tensor = fsdp_model_tensor(model, index);
 	uint32_t known = first[tensor->raw_name];
 	int64_t shape[FSDP_DIMS_MAX];
 	first[tensor->raw_name] = index;
 	if (known == FSDP_NONE || tensor->dims == 0)
-		return true;
+		return;
 	const struct fsdp_tensor_record *before = fsdp_model_tensor(model, known);
 	const int64_t *own = fsdp_model_ints(model, tensor->shape);
 	const int64_t *other = fsdp_model_ints(model, before->shape);
 	if (before->dims != tensor->dims ||
 		memcmp(own, other, tensor->dims * sizeof *own) == 0)
-		return true;
+		return;
 	for (size_t i = 0; i < tensor->dims; i++)
 		shape[i] = own[i] > other[i] ? own[i] : other[i];
-	tensor->shape = fsdp_build_ints(model, shape, tensor->dims, ret_error);
-	return tensor->shape != FSDP_NONE;
+	tensor->shape = fsdp_build_ints(model, shape, tensor->dims);
 }
 
 /* Up the list each tensor becomes as large as those before it, and down the list as
@@ -1286,16 +1260,14 @@ static bool widen(struct fsdp_model *model, uint32_t *first, uint32_t index,
 static bool finish(struct fsdp_reading *reading, struct fsdp_error **ret_error)
 {
 	struct fsdp_model *model = reading->model;
+	(void)ret_error;
 	if (reading->state == NULL)
 		return true;
 	size_t names = model->names.list.count;
 	uint32_t *first = FSDP_TAKE(reading->scratch, first, names);
-	if (first == NULL)
-		return fsdp_arena_fail(reading->scratch, ret_error);
 	memset(first, 0xff, names * sizeof *first);
 	for (size_t i = 0; i < model->tensors.count; i++)
-		if (!widen(model, first, (uint32_t)i, ret_error))
-			return false;
+		widen(model, first, (uint32_t)i);
 	for (size_t i = model->tensors.count; i-- > 0;) {
 		struct fsdp_tensor_record *tensor = fsdp_model_tensor(model, i);
 		const struct fsdp_tensor_record *last =
@@ -1316,5 +1288,6 @@ const struct fsdp_family fsdp_family_dcp_safetensors = {
 	.title = "PyTorch distributed checkpoint as safetensors",
 	.recognise = recognise_shard_files,
 	.read = read_shard_files,
+	.leaves = true,
 	.finish = finish,
 };

@@ -659,7 +659,9 @@ bool fsdp_archive_unpack(const struct fsdp_source *source, struct fsdp_arena *ar
 	};
 	if (unpacker.kind != NULL)
 		unpacker.reach.look = unpacker.kind->look;
+	fsdp_arena_hold(arena);
 	bool ok = unpack(&unpacker);
+	fsdp_arena_let(arena);
 	close_archive(&unpacker);
 	free(unpacker.block);
 	fsdp_error_free(unpacker.read_error);

@@ -604,6 +604,7 @@ static bool open_dir(struct fsdp_remote *remote, const char *path, bool names_on
 			close(fd);
 		return false;
 	}
+	fsdp_arena_hold(arena);
 	struct fsdp_dir dir = {
 		.arena = arena,
 		.fd = fd,
@@ -613,7 +614,9 @@ static bool open_dir(struct fsdp_remote *remote, const char *path, bool names_on
 		.cache = cache,
 		.names_only = names_only,
 	};
-	return begin_dir(&dir, limits, ret_dir, ret_error);
+	bool good = begin_dir(&dir, limits, ret_dir, ret_error);
+	fsdp_arena_let(arena);
+	return good;
 }
 
 bool fsdp_dir_open(struct fsdp_remote *remote, const char *path, struct fsdp_arena *arena,
@@ -669,6 +672,7 @@ bool fsdp_dir_open_child(const struct fsdp_dir *dir, const char *name,
 		return fsdp_error_add_path(ret_error, dir->path);
 	}
 	dir->cache->users++;
+	fsdp_arena_hold(arena);
 	struct fsdp_dir child = {
 		.arena = arena,
 		.fd = fd,
@@ -678,7 +682,9 @@ bool fsdp_dir_open_child(const struct fsdp_dir *dir, const char *name,
 		.cache = dir->cache,
 		.names_only = dir->names_only,
 	};
-	return begin_dir(&child, limits, ret_dir, ret_error);
+	bool good = begin_dir(&child, limits, ret_dir, ret_error);
+	fsdp_arena_let(arena);
+	return good;
 }
 
 bool fsdp_dir_share(const struct fsdp_dir *dir, struct fsdp_dir *ret_dir,

@@ -185,7 +185,9 @@ static bool inflate_member(const struct fsdp_source *source, uint64_t offset,
 	if (!fsdp_inflate_new(source, offset, member->stored_size, member->size, &inflate,
 		    ret_error))
 		return false;
+	fsdp_arena_hold(arena);
 	unsigned char *bytes = fsdp_arena_take(arena, (size_t)member->size, 64);
+	fsdp_arena_let(arena);
 	bool ok = bytes != NULL || fsdp_arena_fail(arena, ret_error);
 	ok = ok && fsdp_inflate_read(inflate, bytes, (size_t)member->size, ret_error) &&
 	     fsdp_inflate_finish(inflate, ret_error);

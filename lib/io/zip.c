@@ -1243,7 +1243,9 @@ bool fsdp_zip_open(const struct fsdp_source *source, struct fsdp_arena *arena,
 		.end = &end,
 		.in_order = true,
 	};
+	fsdp_arena_hold(arena);
 	bool ok = read_directory(&reader, source, arena);
+	fsdp_arena_let(arena);
 	free(end.tail);
 	if (ok)
 		*ret_zip = zip;

@@ -256,6 +256,7 @@ static bool read_tree(struct fsdp_span bytes, bool is_of_python,
 		.open = SIZE_MAX,
 		.error = &error,
 	};
+	fsdp_arena_hold(arena);
 	fsdp_arena_init(&reader.scratch, arena->budget);
 	fsdp_vec_init(&reader.stack, &reader.scratch, sizeof(struct fsdp_json));
 	struct fsdp_json *root = FSDP_TAKE(arena, root, 1);
@@ -265,6 +266,7 @@ static bool read_tree(struct fsdp_span bytes, bool is_of_python,
 	if (read)
 		*ret_root = memcpy(root, value_at(&reader, 0), sizeof *root);
 	fsdp_arena_done(&reader.scratch);
+	fsdp_arena_let(arena);
 	if (read)
 		return true;
 	/* The same with the line and column of what is wrong, for people who wrote it. */

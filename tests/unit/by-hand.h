@@ -43,7 +43,7 @@ static inline int end_by_hand(void **state)
 static inline void freeze_by_hand(struct fsdp_checkpoint *checkpoint)
 {
 	struct fsdp_error *error = NULL;
-	assert_true(fsdp_model_freeze(&checkpoint->model, &checkpoint->budget, &error));
+	assert_true(fsdp_model_freeze(&checkpoint->model, &error));
 	assert_null(error);
 }
 
@@ -58,8 +58,8 @@ static inline uint32_t name_by_hand(struct fsdp_checkpoint *checkpoint, const ch
 static inline uint32_t file_by_hand(
 	struct fsdp_checkpoint *checkpoint, const char *path, uint32_t rank)
 {
-	uint32_t id = fsdp_build_file(
-		&checkpoint->model, fsdp_span_text(path), 100, rank, NULL);
+	uint32_t id =
+		fsdp_build_file(&checkpoint->model, fsdp_span_text(path), 100, rank);
 	assert_int_not_equal(id, FSDP_NONE);
 	return id;
 }
@@ -75,13 +75,13 @@ static inline uint32_t tensor_by_hand(struct fsdp_checkpoint *checkpoint,
 		.raw_name = id,
 		.path = FSDP_NONE,
 		.extra = FSDP_NONE,
-		.shape = fsdp_build_ints(model, shape, dims, NULL),
+		.shape = fsdp_build_ints(model, shape, dims),
 		.dims = dims,
 		.dtype = (uint8_t)fsdp_dtype_find(fsdp_span_text(dtype)),
 		.class_index = fsdp_model_class_find(FSDP_SPAN("Tensor")),
 		.role = (uint8_t)role,
 	};
-	uint32_t tensor = fsdp_build_tensor(model, &record, NULL);
+	uint32_t tensor = fsdp_build_tensor(model, &record);
 	assert_int_not_equal(tensor, FSDP_NONE);
 	return tensor;
 }
@@ -104,10 +104,8 @@ static inline void piece_by_hand(struct fsdp_checkpoint *checkpoint, uint32_t te
 {
 	struct fsdp_piece_record piece = whole_by_hand(tensor, rank, FSDP_NONE);
 	if (box != NULL)
-		piece.box =
-			fsdp_build_ints(&checkpoint->model, box, (size_t)dims * 2, NULL);
-	assert_int_not_equal(
-		fsdp_build_piece(&checkpoint->model, &piece, NULL), FSDP_NONE);
+		piece.box = fsdp_build_ints(&checkpoint->model, box, (size_t)dims * 2);
+	assert_int_not_equal(fsdp_build_piece(&checkpoint->model, &piece), FSDP_NONE);
 }
 
 static inline uint32_t storage_by_hand(struct fsdp_checkpoint *checkpoint, uint32_t file,
@@ -121,7 +119,7 @@ static inline uint32_t storage_by_hand(struct fsdp_checkpoint *checkpoint, uint3
 		.kind = (uint8_t)kind,
 	};
 	uint32_t id = fsdp_build_extent(&checkpoint->model, &extent,
-		key != NULL ? fsdp_span_text(key) : (struct fsdp_span){ 0 }, NULL);
+		key != NULL ? fsdp_span_text(key) : (struct fsdp_span){ 0 });
 
 	assert_int_not_equal(id, FSDP_NONE);
 	return id;
@@ -137,9 +135,8 @@ static inline void view_by_hand(struct fsdp_checkpoint *checkpoint, const char *
 
 	piece.storage_offset = offset;
 	if (stride != 1)
-		piece.strides = fsdp_build_ints(&checkpoint->model, &stride, 1, NULL);
-	assert_int_not_equal(
-		fsdp_build_piece(&checkpoint->model, &piece, NULL), FSDP_NONE);
+		piece.strides = fsdp_build_ints(&checkpoint->model, &stride, 1);
+	assert_int_not_equal(fsdp_build_piece(&checkpoint->model, &piece), FSDP_NONE);
 }
 
 /* A run of a flattened parameter. */
@@ -149,9 +146,8 @@ static inline void run_by_hand(struct fsdp_checkpoint *checkpoint, uint32_t tens
 	const int64_t run[3] = { param_start, numel, 0 };
 	struct fsdp_piece_record piece = whole_by_hand(tensor, rank, FSDP_NONE);
 	piece.is_run = true;
-	piece.box = fsdp_build_ints(&checkpoint->model, run, 3, NULL);
-	assert_int_not_equal(
-		fsdp_build_piece(&checkpoint->model, &piece, NULL), FSDP_NONE);
+	piece.box = fsdp_build_ints(&checkpoint->model, run, 3);
+	assert_int_not_equal(fsdp_build_piece(&checkpoint->model, &piece), FSDP_NONE);
 }
 
 #endif

@@ -30,9 +30,9 @@ static void spread_over(
 				checkpoint, files[i], FSDP_EXTENT_BYTES, NULL, 8));
 		const int64_t box[] = { 2 * i, 2 };
 
-		piece.box = fsdp_build_ints(&checkpoint->model, box, 2, NULL);
+		piece.box = fsdp_build_ints(&checkpoint->model, box, 2);
 		assert_int_not_equal(
-			fsdp_build_piece(&checkpoint->model, &piece, NULL), FSDP_NONE);
+			fsdp_build_piece(&checkpoint->model, &piece), FSDP_NONE);
 	}
 }
 
@@ -87,7 +87,7 @@ static void what_is_stored_twice_is_not_counted_as_lost(void **state)
 			storage_by_hand(checkpoint, file, FSDP_EXTENT_BYTES, NULL, 16));
 
 		assert_int_not_equal(
-			fsdp_build_piece(&checkpoint->model, &piece, NULL), FSDP_NONE);
+			fsdp_build_piece(&checkpoint->model, &piece), FSDP_NONE);
 	}
 	fsdp_find(&checkpoint->model.findings, FSDP_RULE_NOT_A_CHECKPOINT,
 		FSDP_PLACE(.file = FSDP_SPAN("a")), "a page");
@@ -114,11 +114,9 @@ static void put_item(struct fsdp_checkpoint *checkpoint, const char *name, uint3
 	uint32_t tensor =
 		tensor_by_hand(checkpoint, name, "float32", FSDP_ROLE_PARAM, FULL, 1);
 	struct fsdp_piece_record piece = whole_by_hand(tensor, FSDP_NONE,
-		fsdp_build_extent(
-			&checkpoint->model, &extent, (struct fsdp_span){ 0 }, NULL));
+		fsdp_build_extent(&checkpoint->model, &extent, (struct fsdp_span){ 0 }));
 
-	assert_int_not_equal(
-		fsdp_build_piece(&checkpoint->model, &piece, NULL), FSDP_NONE);
+	assert_int_not_equal(fsdp_build_piece(&checkpoint->model, &piece), FSDP_NONE);
 }
 
 /* Of a file "a" of 100 bytes, in which `first` lies at 10, `second` at 50 and `last` at
@@ -208,8 +206,7 @@ static void put_value(struct fsdp_checkpoint *checkpoint, const char *name, uint
 
 	assert_non_null(token);
 	*token = (struct fsdp_token){ .kind = FSDP_TOKEN_INTEGER, .integer = 1 };
-	assert_int_not_equal(
-		fsdp_build_value(&checkpoint->model, &value, NULL), FSDP_NONE);
+	assert_int_not_equal(fsdp_build_value(&checkpoint->model, &value), FSDP_NONE);
 }
 
 /* They are named behind the tensors of their file, and are no shards. */

@@ -269,6 +269,47 @@ static void what_runs_is_left_where_memory_runs_out(void **state)
 	}
 }
 
+/* A second arena leaves with the first, to the innermost place; while they are held, none
+ * does. */
+static void take_together(void *context)
+{
+	struct escape *escape = context;
+	struct fsdp_arena *other = FSDP_TAKE(escape->arena, other, 1);
+	fsdp_arena_init_below(other, escape->arena);
+	assert_true(fsdp_arena_leaves(other));
+	if (!escape->nested) {
+		struct escape inner = { .arena = other, .nested = true };
+		fsdp_arena_hold(other);
+		assert_false(fsdp_arena_leaves(escape->arena));
+		assert_null(fsdp_arena_take(escape->arena, 1 << 20, 1));
+		/* What tries again is not held. */
+		assert_false(fsdp_arena_try(escape->arena, take_together, &inner));
+		assert_int_equal(inner.steps, 1);
+		assert_false(fsdp_arena_leaves(other));
+		fsdp_arena_let(other);
+		fsdp_arena_done(other);
+	}
+	escape->steps++;
+	(void)!fsdp_arena_take(escape->arena, 1 << 20, 1);
+	escape->steps += 100; /* not reached */
+}
+
+static void arenas_leave_together_unless_they_are_held(void **state)
+{
+	(void)state;
+	struct fsdp_budget budget = { .ceiling = 256 << 10 };
+	struct fsdp_arena arena;
+	struct escape escape = { .arena = &arena };
+	fsdp_arena_init(&arena, &budget);
+	assert_false(fsdp_arena_try(&arena, take_together, &escape));
+	assert_int_equal(escape.steps, 1);
+	assert_false(fsdp_arena_leaves(&arena));
+	fsdp_arena_hold(&arena); /* of one that does not leave: nothing */
+	fsdp_arena_let(&arena);
+	fsdp_arena_done(&arena);
+	assert_int_equal(budget.used, 0);
+}
+
 static void name_what_is_too_long(void *context)
 {
 	struct escape *escape = context;
@@ -304,6 +345,7 @@ int main(void)
 		cmocka_unit_test(a_table_holds_numbers_far_apart),
 		cmocka_unit_test(work_follows_the_input),
 		cmocka_unit_test(what_runs_is_left_where_memory_runs_out),
+		cmocka_unit_test(arenas_leave_together_unless_they_are_held),
 		cmocka_unit_test(names_that_are_too_long_are_left_too),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -114,8 +114,7 @@ static void value(struct fsdp_checkpoint *checkpoint, const char *name,
 		.hides_tensors = hides_tensors,
 		.role = (uint8_t)role,
 	};
-	assert_int_not_equal(
-		fsdp_build_value(&checkpoint->model, &record, NULL), FSDP_NONE);
+	assert_int_not_equal(fsdp_build_value(&checkpoint->model, &record), FSDP_NONE);
 }
 
 static bool wants_none(void *context, uint32_t value)

@@ -178,8 +178,7 @@ static void put_integer(
 				.rank = FSDP_NONE,
 				.tokens = token,
 				.token_count = 1,
-				.type = "int" },
-			NULL),
+				.type = "int" }),
 		FSDP_NONE);
 }
 

@@ -41,7 +41,7 @@ static void make(struct fsdp_checkpoint *checkpoint, const char *layout,
 	struct fsdp_extra *extra = NULL;
 	uint32_t index;
 
-	extra = fsdp_build_push(model, &model->extras, &index, NULL);
+	extra = fsdp_build_push(model, &model->extras, &index);
 	assert_non_null(extra);
 	*extra = (struct fsdp_extra){ .layout = layout,
 		.first_component = id + 1,
@@ -49,8 +49,8 @@ static void make(struct fsdp_checkpoint *checkpoint, const char *layout,
 		.quantizer = FSDP_NONE,
 		.placement = FSDP_NONE };
 	if (axis >= 0) {
-		struct fsdp_quantizer *quantizer = fsdp_build_push(
-			model, &model->quantizers, &extra->quantizer, NULL);
+		struct fsdp_quantizer *quantizer =
+			fsdp_build_push(model, &model->quantizers, &extra->quantizer);
 		assert_non_null(quantizer);
 		*quantizer = (struct fsdp_quantizer){ .scheme = "per_channel_affine",
 			.axis = axis };

@@ -41,7 +41,7 @@ static void map_ranks(struct bench *bench, int64_t count, int64_t stride, uint64
 		.offset = offset,
 		.dims = 1,
 		.dtype = fsdp_torch_storage(&bench->torch, 0)->dtype,
-		.shape = fsdp_build_ints(bench->torch.model, shape, 2, NULL),
+		.shape = fsdp_build_ints(bench->torch.model, shape, 2),
 	};
 
 	assert_int_not_equal(map.shape, FSDP_NONE);

@@ -43,14 +43,14 @@ static int end(void **state)
 static void freeze(struct setup *setup)
 {
 	struct fsdp_error *error = NULL;
-	assert_true(fsdp_model_freeze(&setup->model, &setup->budget, &error));
+	assert_true(fsdp_model_freeze(&setup->model, &error));
 	assert_null(error);
 }
 
 static void add_file(struct setup *setup, const char *path, uint32_t rank)
 {
 	assert_int_not_equal(
-		fsdp_build_file(&setup->model, fsdp_span_text(path), 100, rank, NULL),
+		fsdp_build_file(&setup->model, fsdp_span_text(path), 100, rank),
 		FSDP_NONE);
 }
 
@@ -71,7 +71,7 @@ static uint32_t add_tensor(struct setup *setup, const char *name, int64_t length
 		.raw_name = id,
 		.path = FSDP_NONE,
 		.extra = FSDP_NONE,
-		.shape = fsdp_build_ints(model, &length, length >= 0, NULL),
+		.shape = fsdp_build_ints(model, &length, length >= 0),
 		.dims = length >= 0,
 		.dtype = (uint8_t)fsdp_dtype_find(
 			fsdp_span_text(length >= 0 ? "float32" : "int64")),
@@ -79,7 +79,7 @@ static uint32_t add_tensor(struct setup *setup, const char *name, int64_t length
 		.flags = FSDP_TENSOR_ROLE_INFERRED,
 		.role = FSDP_ROLE_PARAM,
 	};
-	uint32_t tensor = fsdp_build_tensor(model, &record, NULL);
+	uint32_t tensor = fsdp_build_tensor(model, &record);
 	assert_int_not_equal(tensor, FSDP_NONE);
 	return tensor;
 }
@@ -92,12 +92,11 @@ static void add_piece(struct setup *setup, uint32_t tensor, uint32_t rank, int64
 	struct fsdp_piece_record piece = {
 		.tensor = tensor,
 		.extent = FSDP_NONE,
-		.box = length < 0 ? FSDP_NONE
-				  : fsdp_build_ints(&setup->model, box, 2, NULL),
+		.box = length < 0 ? FSDP_NONE : fsdp_build_ints(&setup->model, box, 2),
 		.strides = FSDP_NONE,
 		.rank = rank,
 	};
-	assert_int_not_equal(fsdp_build_piece(&setup->model, &piece, NULL), FSDP_NONE);
+	assert_int_not_equal(fsdp_build_piece(&setup->model, &piece), FSDP_NONE);
 }
 
 static void add_number(
@@ -117,7 +116,7 @@ static void add_number(
 	};
 	assert_non_null(token);
 	*token = (struct fsdp_token){ .kind = FSDP_TOKEN_INTEGER, .integer = number };
-	assert_int_not_equal(fsdp_build_value(&setup->model, &value, NULL), FSDP_NONE);
+	assert_int_not_equal(fsdp_build_value(&setup->model, &value), FSDP_NONE);
 }
 
 static const struct fsdp_tensor_record *tensor_at(const struct setup *setup, uint32_t at)
@@ -266,7 +265,7 @@ static void components_go_with_the_tensors_they_are_of(void **state)
 		add_file(setup, rank == 0 ? "a" : rank == 1 ? "b" : "c", rank);
 		uint32_t tensor = add_tensor(setup, "sparse", 4);
 		struct fsdp_extra *extra =
-			fsdp_build_push(model, &model->extras, &extra_id, NULL);
+			fsdp_build_push(model, &model->extras, &extra_id);
 		fsdp_model_tensor(model, tensor)->extra = extra_id;
 		*extra = (struct fsdp_extra){ .quantizer = FSDP_NONE,
 			.placement = FSDP_NONE,
@@ -302,11 +301,11 @@ static void shards_that_do_not_fit_give_no_layout(void **state)
 			.tensor = flat,
 			.rank = rank,
 			.strides = FSDP_NONE,
-			.box = fsdp_build_ints(model, boxes[rank], 2, NULL),
+			.box = fsdp_build_ints(model, boxes[rank], 2),
 			.extent = fsdp_build_extent(
-				model, &extent, (struct fsdp_span){ 0 }, NULL),
+				model, &extent, (struct fsdp_span){ 0 }),
 		};
-		fsdp_build_piece(model, &piece, NULL);
+		fsdp_build_piece(model, &piece);
 	}
 	uint32_t run = add_tensor(setup, "weight", 4);
 	fsdp_model_tensor(model, run)->flags =
@@ -359,10 +358,12 @@ static void roles_follow_names(void **state)
 
 /* Refused, as a fault of ours; nothing was added. */
 static void assert_refused(
-	const struct fsdp_vec *vec, size_t before, uint32_t id, struct fsdp_error *error)
+	struct fsdp_model *model, const struct fsdp_vec *vec, size_t before, uint32_t id)
 {
+	struct fsdp_error *error = NULL;
 	assert_int_equal(id, FSDP_NONE);
 	assert_int_equal(vec->count, before);
+	assert_false(fsdp_model_fail(model, &error));
 	assert_int_equal(fsdp_error_code(error), FSDP_ERROR_INTERNAL);
 	fsdp_error_free(error);
 }
@@ -372,7 +373,6 @@ static void refuse_piece(
 {
 	struct fsdp_model *model = &setup->model;
 	struct fsdp_piece_record bad = *good;
-	struct fsdp_error *error = NULL;
 	uint32_t *fields[] = { &bad.tensor, &bad.extent, &bad.box, &bad.strides,
 		&bad.rank };
 	*fields[which] = which == 0   ? (uint32_t)model->tensors.count
@@ -380,8 +380,8 @@ static void refuse_piece(
 			 : which == 4 ? FSDP_RANKS_MAX
 				      : (uint32_t)model->ints.count;
 	size_t before = model->pieces.count;
-	uint32_t id = fsdp_build_piece(model, &bad, &error);
-	assert_refused(&model->pieces, before, id, error);
+	uint32_t id = fsdp_build_piece(model, &bad);
+	assert_refused(model, &model->pieces, before, id);
 }
 
 /* A piece of an extent of a file, all of which are there. */
@@ -394,7 +394,7 @@ static struct fsdp_piece_record sound_piece(struct setup *setup)
 		.box = FSDP_NONE,
 		.strides = FSDP_NONE,
 		.extent = fsdp_build_extent(
-			&setup->model, &extent, (struct fsdp_span){ 0 }, NULL),
+			&setup->model, &extent, (struct fsdp_span){ 0 }),
 		.rank = FSDP_NONE,
 	};
 	assert_int_equal(piece.extent, 0);
@@ -407,14 +407,13 @@ static void pieces_beyond_what_is_there_are_refused(void **state)
 	struct fsdp_piece_record piece = sound_piece(setup);
 	for (size_t i = 0; i < 5; i++)
 		refuse_piece(setup, &piece, i);
-	assert_int_equal(fsdp_build_piece(&setup->model, &piece, NULL), 0);
+	assert_int_equal(fsdp_build_piece(&setup->model, &piece), 0);
 	/* The pieces of a tensor lie one behind the other. */
 	struct fsdp_piece_record other = piece, again = piece;
-	struct fsdp_error *error = NULL;
 	other.tensor = add_tensor(setup, "bias", 4);
-	assert_int_equal(fsdp_build_piece(&setup->model, &other, NULL), 1);
-	uint32_t id = fsdp_build_piece(&setup->model, &again, &error);
-	assert_refused(&setup->model.pieces, 2, id, error);
+	assert_int_equal(fsdp_build_piece(&setup->model, &other), 1);
+	uint32_t id = fsdp_build_piece(&setup->model, &again);
+	assert_refused(&setup->model, &setup->model.pieces, 2, id);
 	freeze(setup);
 }
 
@@ -426,7 +425,6 @@ static void tensors_beyond_what_is_there_are_refused(void **state)
 		*fsdp_model_tensor(model, add_tensor(setup, "weight", 4));
 	for (size_t i = 0; i < 6; i++) {
 		struct fsdp_tensor_record bad = good;
-		struct fsdp_error *error = NULL;
 		uint32_t *fields[] = { &bad.name, &bad.raw_name, &bad.path, &bad.shape,
 			&bad.extra };
 		if (i < 5)
@@ -435,8 +433,8 @@ static void tensors_beyond_what_is_there_are_refused(void **state)
 							: model->extras.count);
 		else
 			bad.dims = FSDP_DIMS_MAX + 1;
-		uint32_t id = fsdp_build_tensor(model, &bad, &error);
-		assert_refused(&model->tensors, 1, id, error);
+		uint32_t id = fsdp_build_tensor(model, &bad);
+		assert_refused(model, &model->tensors, 1, id);
 	}
 }
 
@@ -444,25 +442,22 @@ static void files_and_extents_beyond_what_is_there_are_refused(void **state)
 {
 	struct setup *setup = *state;
 	struct fsdp_model *model = &setup->model;
-	struct fsdp_error *error = NULL;
 	struct fsdp_extent extent = { .file = 0 };
-	uint32_t id = fsdp_build_extent(model, &extent, FSDP_SPAN("0"), &error);
-	assert_refused(&model->extents, 0, id, error);
-	error = NULL;
-	id = fsdp_build_file(model, FSDP_SPAN("a"), 0, FSDP_RANKS_MAX, &error);
-	assert_refused(&model->files, 0, id, error);
-	error = NULL;
+	uint32_t id = fsdp_build_extent(model, &extent, FSDP_SPAN("0"));
+	assert_refused(model, &model->extents, 0, id);
+	id = fsdp_build_file(model, FSDP_SPAN("a"), 0, FSDP_RANKS_MAX);
+	assert_refused(model, &model->files, 0, id);
 	struct fsdp_plain_tensor plain = { .extra = FSDP_NONE, .rank = FSDP_NONE };
-	plain.shape = fsdp_build_ints(model, NULL, 0, NULL);
-	id = fsdp_build_plain(model, &plain, &error);
-	assert_refused(&model->tensors, 0, id, error);
+	plain.shape = fsdp_build_ints(model, NULL, 0);
+	id = fsdp_build_plain(model, &plain);
+	assert_refused(model, &model->tensors, 0, id);
 }
 
 /* What a family changes in a record that it has added, the last check sees. */
 static void refuse_to_freeze(struct setup *setup)
 {
 	struct fsdp_error *error = NULL;
-	assert_false(fsdp_model_freeze(&setup->model, &setup->budget, &error));
+	assert_false(fsdp_model_freeze(&setup->model, &error));
 	assert_int_equal(fsdp_error_code(error), FSDP_ERROR_INTERNAL);
 	fsdp_error_free(error);
 }
@@ -472,7 +467,7 @@ static void an_index_that_was_changed_is_found(void **state)
 	struct setup *setup = *state;
 	struct fsdp_model *model = &setup->model;
 	struct fsdp_piece_record sound = sound_piece(setup);
-	uint32_t id = fsdp_build_piece(model, &sound, NULL);
+	uint32_t id = fsdp_build_piece(model, &sound);
 	struct fsdp_piece_record *piece = fsdp_vec_at(&model->pieces, id);
 	struct fsdp_tensor_record *tensor = fsdp_model_tensor(model, 0);
 	struct fsdp_extent *extent = fsdp_vec_at(&model->extents, 0);
@@ -495,7 +490,7 @@ static void add_planned(struct setup *setup)
 {
 	struct fsdp_model *model = &setup->model;
 	uint32_t name = fsdp_model_tensor(model, add_tensor(setup, "weight", 4))->name;
-	uint32_t shape = fsdp_build_ints(model, NULL, 0, NULL);
+	uint32_t shape = fsdp_build_ints(model, NULL, 0);
 	for (uint32_t i = 0; i < 2; i++) {
 		*(struct fsdp_module_record *)fsdp_vec_push(&model->modules) =
 			(struct fsdp_module_record){ .name = name,
@@ -588,10 +583,9 @@ static void what_was_announced_must_come(void **state)
 	struct fsdp_extent extent = { .file = 0 };
 	model->extents_due = 2;
 	piece.extent = 1;
-	assert_int_equal(fsdp_build_piece(model, &piece, NULL), 0);
+	assert_int_equal(fsdp_build_piece(model, &piece), 0);
 	refuse_to_freeze(setup);
-	assert_int_equal(
-		fsdp_build_extent(model, &extent, (struct fsdp_span){ 0 }, NULL), 1);
+	assert_int_equal(fsdp_build_extent(model, &extent, (struct fsdp_span){ 0 }), 1);
 	freeze(setup);
 }
 
@@ -606,7 +600,7 @@ static void strides_that_overflow_use_all(void **state)
 		.tensor = tensor,
 		.extent = FSDP_NONE,
 		.box = FSDP_NONE,
-		.strides = fsdp_build_ints(model, &stride, 1, NULL),
+		.strides = fsdp_build_ints(model, &stride, 1),
 		.rank = FSDP_NONE,
 	};
 	assert_int_equal(
@@ -620,8 +614,8 @@ static void put_below(struct setup *setup, uint32_t tensor, const char *above,
 	size_t parts, const int64_t *expected)
 {
 	struct fsdp_model *model = &setup->model;
-	assert_true(fsdp_build_put_below(
-		model, tensor, model->values.count, fsdp_span_text(above), NULL));
+	fsdp_build_place(model, tensor, model->values.count,
+		&(struct fsdp_build_place){ .below = fsdp_span_text(above), .role = -1 });
 	const int64_t *path = fsdp_model_ints(model, tensor_at(setup, tensor)->path);
 	assert_non_null(path);
 	assert_int_equal(path[0], parts);
@@ -646,7 +640,7 @@ static void names_are_put_below_others(void **state)
 	name[2 * FSDP_PATH_DEPTH - 1] = '\0';
 	uint32_t deep = add_tensor(setup, name, 1);
 	fsdp_model_tensor(&setup->model, deep)->path =
-		fsdp_build_ints(&setup->model, parts, FSDP_PATH_DEPTH + 1, NULL);
+		fsdp_build_ints(&setup->model, parts, FSDP_PATH_DEPTH + 1);
 	parts[0] = 6;
 	put_below(setup, deep, "mmm", FSDP_PATH_DEPTH, parts);
 }

@@ -142,7 +142,7 @@ static void path_by_hand(
 		path.parts[path.count].is_integer = *name >= '0' && *name <= '9';
 		path.parts[path.count++].length = (uint32_t)(end - name);
 	}
-	assert_true(fsdp_build_path(&checkpoint->model, &path, &record->path, NULL));
+	record->path = fsdp_build_path(&checkpoint->model, &path);
 }
 
 /* What is found for a parameter of 8 times 4 elements whose optimizer counts to one. */

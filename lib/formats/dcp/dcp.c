@@ -124,13 +124,11 @@ static bool may_share(const struct range_walk *walk, const struct item_range *a,
 
 /* Raises findings of items that share bytes of a file, when all metadata files are read.
  * What ranges of a file have in common is added to shared[id of its path]. */
-static bool dcp_check_ranges(struct fsdp_dcp *dcp, const struct fsdp_folder *folder,
-	uint64_t *shared, struct fsdp_error **ret_error)
+static void dcp_check_ranges(
+	struct fsdp_dcp *dcp, const struct fsdp_folder *folder, uint64_t *shared)
 {
 	struct range_walk walk = { .dcp = dcp, .folder = folder, .shared = shared };
 	walk.files = FSDP_TAKE(dcp->scratch, walk.files, dcp->paths.names.list.count + 1);
-	if (walk.files == NULL)
-		return fsdp_arena_fail(dcp->scratch, ret_error);
 	/* In the order in which they were recorded. True: some file needs a closer check.
 	 * */
 	size_t paths = walk.dcp->paths.names.list.count;
@@ -152,11 +150,9 @@ static bool dcp_check_ranges(struct fsdp_dcp *dcp, const struct fsdp_folder *fol
 		any |= file->mixed;
 	}
 	if (!any)
-		return true;
+		return;
 	collect(&walk);
 	walk.ranges = FSDP_TAKE(dcp->scratch, walk.ranges, walk.count + 1);
-	if (walk.ranges == NULL)
-		return fsdp_arena_fail(dcp->scratch, ret_error);
 	collect(&walk);
 	FSDP_SORT(walk.ranges, walk.count, FSDP_BY(walk.ranges, path),
 		FSDP_BY(walk.ranges, offset), FSDP_BY(walk.ranges, item),
@@ -196,7 +192,6 @@ static bool dcp_check_ranges(struct fsdp_dcp *dcp, const struct fsdp_folder *fol
 		if (end > reach)
 			last = range;
 	}
-	return true;
 }
 
 /* ---- the directory ---- */
@@ -335,7 +330,7 @@ static bool read_metadata(
 			ret_error, FSDP_ERROR_DAMAGED, "FI1002", 0, "the file is empty");
 		return fsdp_error_add_hint(ret_error, "copy this file again");
 	}
-	uint32_t file = fsdp_build_file(model, name, source.size, FSDP_NONE, ret_error);
+	uint32_t file = fsdp_build_file(model, name, source.size, FSDP_NONE);
 	unsigned char head[4096];
 	size_t size = (size_t)fsdp_min(source.size, sizeof head);
 	if (file == FSDP_NONE)
@@ -545,24 +540,18 @@ static void open_entry(struct dcp *dcp, struct fsdp_span path, struct data_file 
 		file->is_missing = true;
 }
 
-static bool add_data_files(struct dcp *dcp, struct fsdp_error **ret_error)
+static void add_data_files(struct dcp *dcp)
 {
 	struct fsdp_model *model = dcp->reading->model;
 	for (uint32_t id = 1; id < dcp->meta.paths.names.list.count; id++) {
 		struct fsdp_span path = fsdp_dcp_path(&dcp->meta, id);
 		struct data_file *file = fsdp_vec_push(&dcp->files);
-		if (file == NULL)
-			return fsdp_arena_fail(dcp->reading->scratch, ret_error);
 		*file = (struct data_file){ .first_bad = FSDP_NONE, .rank = FSDP_NONE };
 		if (!is_data_name(path, &file->rank))
 			file->rank = FSDP_NONE;
 		open_entry(dcp, path, file);
-		file->id =
-			fsdp_build_file(model, path, file->size, file->rank, ret_error);
-		if (file->id == FSDP_NONE)
-			return false;
+		file->id = fsdp_build_file(model, path, file->size, file->rank);
 	}
-	return true;
 }
 
 /* Whether the 22 bytes before `end` are the end record of an item, which is a zip. */
@@ -703,8 +692,8 @@ static bool chunk_fits(const struct dcp *dcp, const struct fsdp_dcp_item *item,
 	return true;
 }
 
-static bool add_piece(struct dcp *dcp, uint32_t tensor, uint32_t item_id,
-	const struct fsdp_dcp_chunk *chunk, struct fsdp_error **ret_error)
+static void add_piece(struct dcp *dcp, uint32_t tensor, uint32_t item_id,
+	const struct fsdp_dcp_chunk *chunk)
 {
 	const struct fsdp_dcp_item *item = fsdp_vec_at(&dcp->meta.items, item_id);
 	struct fsdp_findings *findings = &dcp->reading->model->findings;
@@ -720,7 +709,7 @@ static bool add_piece(struct dcp *dcp, uint32_t tensor, uint32_t item_id,
 		fsdp_find(findings, FSDP_RULE_CHUNK_BOUNDS,
 			FSDP_PLACE(.file = dcp->meta.file, .tensor = item->text),
 			"piece is outside of its tensor; skipped");
-		return true;
+		return;
 	}
 	if (chunk->info == FSDP_NONE) {
 		fsdp_find(findings, FSDP_RULE_STORAGE_ENTRY_MISSING,
@@ -743,18 +732,16 @@ static bool add_piece(struct dcp *dcp, uint32_t tensor, uint32_t item_id,
 		if (!read_transform(dcp, extent_info))
 			extent.missing = true;
 		piece.extent = fsdp_build_extent(
-			dcp->reading->model, &extent, (struct fsdp_span){ 0 }, ret_error);
-		if (piece.extent == FSDP_NONE)
-			return false;
+			dcp->reading->model, &extent, (struct fsdp_span){ 0 });
 	}
-	return fsdp_build_piece(dcp->reading->model, &piece, ret_error) != FSDP_NONE;
+	fsdp_build_piece(dcp->reading->model, &piece);
 }
 
-static bool add_names(struct dcp *dcp, const struct fsdp_dcp_item *item,
-	uint32_t *ret_name, uint32_t *ret_raw_name, struct fsdp_error **ret_error)
+static void add_names(struct dcp *dcp, const struct fsdp_dcp_item *item,
+	uint32_t *ret_name, uint32_t *ret_raw_name)
 {
-	return fsdp_build_names(dcp->reading->model, 0, item->text, false, ret_name,
-		ret_raw_name, ret_error);
+	fsdp_build_names(
+		dcp->reading->model, 0, item->text, false, ret_name, ret_raw_name);
 }
 
 /* The boxes of a tensor's chunks. Ranks are listed in order, so nearly always each begins
@@ -859,7 +846,7 @@ static void check_volume(struct dcp *dcp, const struct fsdp_dcp_item *item)
 		FSDP_LLU(numel));
 }
 
-static bool add_tensor(struct dcp *dcp, uint32_t item_id, struct fsdp_error **ret_error)
+static void add_tensor(struct dcp *dcp, uint32_t item_id)
 {
 	const struct fsdp_dcp_item *item = fsdp_vec_at(&dcp->meta.items, item_id);
 	bool optimizer = fsdp_path_is_of_optimizer(item->text);
@@ -876,22 +863,16 @@ static bool add_tensor(struct dcp *dcp, uint32_t item_id, struct fsdp_error **re
 	if (item->grad_known)
 		record.flags |=
 			FSDP_TENSOR_GRAD_KNOWN | (item->grad ? FSDP_TENSOR_GRAD : 0);
-	if (!add_names(dcp, item, &record.name, &record.raw_name, ret_error))
-		return false;
-	uint32_t tensor = fsdp_build_tensor(dcp->reading->model, &record, ret_error);
-	if (tensor == FSDP_NONE)
-		return false;
+	add_names(dcp, item, &record.name, &record.raw_name);
+	uint32_t tensor = fsdp_build_tensor(dcp->reading->model, &record);
 	check_volume(dcp, item);
 	for (uint32_t list_id = item->first_list; list_id != FSDP_NONE;) {
 		const struct fsdp_dcp_list *list = fsdp_vec_at(&dcp->meta.lists, list_id);
 		for (uint32_t i = 0; i < list->count; i++)
-			if (!add_piece(dcp, tensor, item_id,
-				    fsdp_vec_at(&dcp->meta.chunks, list->first + i),
-				    ret_error))
-				return false;
+			add_piece(dcp, tensor, item_id,
+				fsdp_vec_at(&dcp->meta.chunks, list->first + i));
 		list_id = list->next;
 	}
-	return true;
 }
 
 /* ---- objects ---- */
@@ -911,9 +892,8 @@ static bool has_only_texts(const struct fsdp_pickle *pickle, fsdp_ref dict)
 
 /* Content that all ranks share, by the names that it would have in a separate file;
  * `common` contains its place. *ret_split: it has that form. */
-static bool split_common(struct dcp *dcp, struct fsdp_torch *torch,
-	const struct fsdp_value_record *common, bool *ret_split,
-	struct fsdp_error **ret_error)
+static void split_common(struct dcp *dcp, struct fsdp_torch *torch,
+	const struct fsdp_value_record *common, bool *ret_split)
 {
 	struct fsdp_pickle *pickle = torch->pickle;
 	struct {
@@ -936,11 +916,10 @@ static bool split_common(struct dcp *dcp, struct fsdp_torch *torch,
 			continue;
 		}
 		/* One dict may be the entry of many. */
-		if (!fsdp_budget_work(dcp->item.budget, ENTRY_STEPS, ret_error) ||
-			!fsdp_build_names(dcp->reading->model, stack[depth - 1].name,
-				fsdp_pickle_text(pickle, key), false, &value.name,
-				&value.raw_name, ret_error))
-			return false;
+		fsdp_model_work(dcp->reading->model, ENTRY_STEPS);
+		fsdp_build_names(dcp->reading->model, stack[depth - 1].name,
+			fsdp_pickle_text(pickle, key), false, &value.name,
+			&value.raw_name);
 		value.path = FSDP_NONE;
 		if (depth < COMMON_DEPTH && has_only_texts(pickle, ref)) {
 			stack[depth].iterator =
@@ -948,13 +927,10 @@ static bool split_common(struct dcp *dcp, struct fsdp_torch *torch,
 			stack[depth++].name = value.raw_name;
 			continue;
 		}
-		if (!fsdp_torch_hides(torch, ref, &value.hides_tensors, ret_error) ||
-			!fsdp_torch_tokens(torch, ref, &value, ret_error) ||
-			fsdp_build_value(dcp->reading->model, &value, ret_error) ==
-				FSDP_NONE)
-			return false;
+		value.hides_tensors = fsdp_torch_hides(torch, ref);
+		fsdp_torch_tokens(torch, ref, &value);
+		fsdp_build_value(dcp->reading->model, &value);
 	}
-	return true;
 }
 
 /* A value inside an item: a small torch zip. What cannot be read costs the value only.
@@ -1001,12 +977,13 @@ static bool read_object(struct dcp *dcp, const struct fsdp_dcp_info *info,
 			fsdp_torch_read(&torch, stream, info->offset, false, ret_error);
 		fsdp_torch_look_inside(&torch, stream);
 		fsdp_torch_check(&torch);
-		if (!read || (*ret_split && !split_common(dcp, &torch, value, ret_split,
-						    ret_error)))
+		if (!read)
 			return false;
-		return *ret_split ||
-		       fsdp_torch_tokens(
-			       &torch, fsdp_pickle_top(torch.pickle), value, ret_error);
+		if (*ret_split)
+			split_common(dcp, &torch, value, ret_split);
+		if (!*ret_split)
+			fsdp_torch_tokens(&torch, fsdp_pickle_top(torch.pickle), value);
+		return true;
 	}
 	return fsdp_fail(ret_error, FSDP_ERROR_DAMAGED, info->offset,
 		"the item of a value has no pickle");
@@ -1025,9 +1002,21 @@ static bool may_read(
 }
 
 /* What the entry holds: any number of names may share it, and it is read once. */
-static bool read_value(struct dcp *dcp, uint32_t info_id, struct fsdp_span path,
-	struct fsdp_value_record *value, bool *ret_split, struct fsdp_error **ret_error)
+struct value_reading {
+	struct dcp *dcp;
+	struct fsdp_span path;
+	struct fsdp_value_record *value;
+	struct fsdp_error *error;
+	uint32_t info;
+	bool split, good;
+};
+
+static void read_value(void *context)
 {
+	struct value_reading *of = context;
+	struct dcp *dcp = of->dcp;
+	uint32_t info_id = of->info;
+	struct fsdp_value_record *value = of->value;
 	struct fsdp_model *model = dcp->reading->model;
 	const struct fsdp_dcp_info *info = fsdp_vec_at(&dcp->meta.infos, info_id);
 	uint32_t known = fsdp_table_get(&dcp->value_of, info_id);
@@ -1036,17 +1025,16 @@ static bool read_value(struct dcp *dcp, uint32_t info_id, struct fsdp_span path,
 		value->tokens = other->tokens;
 		value->token_count = other->token_count;
 		value->type = other->type;
-		*ret_split = false;
-		return true;
+		of->split = false;
+		of->good = true;
+		return;
 	}
-	if (!fsdp_table_set(&dcp->value_of, info_id, (uint32_t)model->values.count))
-		return fsdp_arena_fail(dcp->reading->scratch, ret_error);
-	if (!may_read(dcp, info, ret_error) ||
-		!read_object(dcp, info, path, value, ret_split, ret_error))
-		return false;
+	(void)fsdp_table_set(&dcp->value_of, info_id, (uint32_t)model->values.count);
+	of->good = may_read(dcp, info, &of->error) &&
+		   read_object(dcp, info, of->path, value, &of->split, &of->error);
 	/* Another name of the entry is unknown then. */
-	return !*ret_split || fsdp_table_set(&dcp->value_of, info_id, FSDP_NONE) ||
-	       fsdp_arena_fail(dcp->reading->scratch, ret_error);
+	if (of->good && of->split)
+		(void)fsdp_table_set(&dcp->value_of, info_id, FSDP_NONE);
 }
 
 /* Whether an object is asked for. Containers and wrappers may yet be taken from its name
@@ -1063,7 +1051,7 @@ static bool is_wanted(const struct fsdp_reading *reading, struct fsdp_span name)
 	return false;
 }
 
-static bool add_object(struct dcp *dcp, uint32_t item_id, struct fsdp_error **ret_error)
+static void add_object(struct dcp *dcp, uint32_t item_id)
 {
 	const struct fsdp_dcp_item *item = fsdp_vec_at(&dcp->meta.items, item_id);
 	struct fsdp_value_record value = {
@@ -1074,14 +1062,13 @@ static bool add_object(struct dcp *dcp, uint32_t item_id, struct fsdp_error **re
 		.length = FSDP_UNKNOWN,
 		.type = "object",
 	};
-	if (!add_names(dcp, item, &value.name, &value.raw_name, ret_error))
-		return false;
+	add_names(dcp, item, &value.name, &value.raw_name);
 	if (item->info == FSDP_NONE) {
 		fsdp_find(&dcp->reading->model->findings, FSDP_RULE_STORAGE_ENTRY_MISSING,
 			FSDP_PLACE(.file = dcp->meta.file, .tensor = item->text),
 			".metadata has no file and offset of the value");
-		return fsdp_build_value(dcp->reading->model, &value, ret_error) !=
-		       FSDP_NONE;
+		fsdp_build_value(dcp->reading->model, &value);
+		return;
 	}
 	struct fsdp_dcp_info *info = fsdp_vec_at(&dcp->meta.infos, item->info);
 	value.file = file_of(dcp, info->path)->id;
@@ -1094,28 +1081,27 @@ static bool add_object(struct dcp *dcp, uint32_t item_id, struct fsdp_error **re
 		value.offset = info->offset;
 		value.length = info->length;
 	}
-	struct fsdp_error *error = NULL;
 	bool common = fsdp_span_is(item->text, COMMON_STATE);
 	bool wanted =
 		common ? dcp->reading->read_values : is_wanted(dcp->reading, item->text);
-	bool split = common;
+	struct value_reading of = { dcp, file->path, &value, NULL, item->info, common,
+		false };
 	dcp->unread += !wanted;
 	if (readable && wanted &&
-		!read_value(dcp, item->info, file->path, &value, &split, &error)) {
-		const char *limit = error != NULL ? fsdp_error_limit(error) : NULL;
-		if (fsdp_error_code(error) == FSDP_ERROR_MEMORY ||
+		(!fsdp_model_try(dcp->reading->model, dcp->reading->scratch, read_value,
+			 &of, &of.error) ||
+			!of.good)) {
+		const char *limit = of.error != NULL ? fsdp_error_limit(of.error) : NULL;
+		if (fsdp_error_code(of.error) == FSDP_ERROR_MEMORY ||
 			(limit != NULL && (strcmp(limit, "memory") == 0 ||
-						  strcmp(limit, "work") == 0))) {
-			if (ret_error != NULL)
-				*ret_error = error;
-			return false;
-		}
-		fsdp_error_add_path(&error, (const char *)file->path.data);
-		fsdp_reading_keep_error(dcp->reading, error);
-		split = false;
+						  strcmp(limit, "work") == 0)))
+			fsdp_model_leave(dcp->reading->model, of.error);
+		fsdp_error_add_path(&of.error, (const char *)file->path.data);
+		fsdp_reading_keep_error(dcp->reading, of.error);
+		of.split = false;
 	}
-	return (readable && wanted && split) ||
-	       fsdp_build_value(dcp->reading->model, &value, ret_error) != FSDP_NONE;
+	if (!readable || !wanted || !of.split)
+		fsdp_build_value(dcp->reading->model, &value);
 }
 
 /* ---- what the directory says ---- */
@@ -1155,16 +1141,12 @@ static enum fsdp_rule_index rule_of(
 }
 
 /* Bytes that two items share are used once. */
-static bool check_ranges(struct dcp *dcp, struct fsdp_error **ret_error)
+static void check_ranges(struct dcp *dcp)
 {
 	uint64_t *shared = FSDP_TAKE(dcp->reading->scratch, shared, dcp->files.count + 1);
-	if (shared == NULL)
-		return fsdp_arena_fail(dcp->reading->scratch, ret_error);
-	if (!dcp_check_ranges(&dcp->meta, dcp->folder, shared, ret_error))
-		return false;
+	dcp_check_ranges(&dcp->meta, dcp->folder, shared);
 	for (uint32_t id = 1; id <= dcp->files.count; id++)
 		file_of(dcp, id)->used -= fsdp_min(shared[id], file_of(dcp, id)->used);
-	return true;
 }
 
 /* A metadata file of another save: no data file has its items. Missing files are of that
@@ -1270,17 +1252,17 @@ static void check_listing(struct dcp *dcp)
 		model->world_size = highest + 1;
 }
 
-static bool build(struct dcp *dcp, struct fsdp_error **ret_error)
+static void build(struct dcp *dcp)
 {
 	for (uint32_t i = 0; i < dcp->meta.items.count; i++) {
 		const struct fsdp_dcp_item *item = fsdp_vec_at(&dcp->meta.items, i);
 		if (item->bad)
 			continue;
-		if (item->is_object ? !add_object(dcp, i, ret_error)
-				    : !add_tensor(dcp, i, ret_error))
-			return false;
+		if (item->is_object)
+			add_object(dcp, i);
+		else
+			add_tensor(dcp, i);
 	}
-	return true;
 }
 
 static bool read_folder(struct dcp *dcp, struct fsdp_error **ret_error)
@@ -1298,14 +1280,12 @@ static bool read_folder(struct dcp *dcp, struct fsdp_error **ret_error)
 							    : "1.13 or later",
 	};
 	fsdp_table_init(&dcp->value_of, dcp->reading->scratch);
-	fsdp_arena_init(&dcp->item, dcp->reading->scratch->budget);
-	bool built = add_data_files(dcp, ret_error);
-	if (built)
-		find_other_saves(dcp);
-	built = built && build(dcp, ret_error) && check_ranges(dcp, ret_error);
+	fsdp_arena_init_below(&dcp->item, dcp->reading->scratch);
+	add_data_files(dcp);
+	find_other_saves(dcp);
+	build(dcp);
+	check_ranges(dcp);
 	fsdp_arena_done(&dcp->item);
-	if (!built)
-		return false;
 	check_files(dcp);
 	check_listing(dcp);
 	/* They are whole pickles, and loaded without restrictions. */
@@ -1324,8 +1304,6 @@ static bool read(struct fsdp_reading *reading, const struct fsdp_look *look,
 	struct fsdp_error **ret_error)
 {
 	struct dcp *dcp = FSDP_TAKE(reading->scratch, dcp, 1);
-	if (dcp == NULL)
-		return fsdp_arena_fail(reading->scratch, ret_error);
 	dcp->reading = reading;
 	dcp->folder = look->folder;
 	fsdp_vec_init(&dcp->files, reading->scratch, sizeof(struct data_file));
@@ -1366,6 +1344,7 @@ const struct fsdp_family fsdp_family_dcp = {
 	.title = "PyTorch distributed checkpoint (DCP)",
 	.recognise = recognise,
 	.read = read,
+	.leaves = true,
 	.is_anchor = is_anchor,
 	.check_folder = check_folder,
 	.data_suffix = DATA_SUFFIX,

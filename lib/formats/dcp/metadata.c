@@ -247,9 +247,9 @@ static bool fold_size(void *context, struct fsdp_pickle *pickle,
 			slot->items[i] = items[i];
 	}
 	struct fsdp_dcp_size_record *size = record;
-	size->at = fsdp_build_ints(dcp->model, items, count, ret_error);
+	size->at = fsdp_build_ints(dcp->model, items, count);
 	size->count = (uint32_t)count;
-	return size->at != FSDP_NONE;
+	return size->at != FSDP_NONE || fsdp_model_fail(dcp->model, ret_error);
 }
 
 /* Offsets, then sizes; FSDP_NONE when out of memory. */
@@ -266,9 +266,11 @@ static fsdp_ints box_of(struct fsdp_dcp *dcp, uint32_t offsets, uint32_t sizes,
 		memcpy(box, size_items(dcp, offsets, &dims), dims * sizeof *box);
 		memcpy(box + dims, size_items(dcp, sizes, &dims), dims * sizeof *box);
 	}
-	fsdp_ints at = fsdp_build_ints(dcp->model, box, 2 * dims, ret_error);
+	fsdp_ints at = fsdp_build_ints(dcp->model, box, 2 * dims);
 	if (at != FSDP_NONE)
 		*known = (struct fsdp_dcp_box){ offsets, sizes, at };
+	else
+		fsdp_model_fail(dcp->model, ret_error);
 	return at;
 }
 
@@ -796,7 +798,7 @@ static bool read_path(struct fsdp_dcp_parse *parse, struct fsdp_span key, fsdp_r
 	if (at != key.size || (parts == 1 && !(packed[1] & 1)))
 		return true;
 	packed[0] = (int64_t)parts;
-	*ret_path = fsdp_build_ints(parse->dcp->model, packed, parts + 1, parse->error);
+	*ret_path = fsdp_build_ints(parse->dcp->model, packed, parts + 1);
 	return *ret_path != FSDP_NONE;
 }
 
@@ -1053,8 +1055,10 @@ bool fsdp_dcp_read(struct fsdp_dcp *dcp, const struct fsdp_source *source,
 	dcp->walked = 0;
 	forget_places(&dcp->paths, source->size);
 	forget_places(&dcp->fqns, source->size);
+	fsdp_arena_hold(dcp->scratch);
 	bool read = fsdp_pickle_read_parts(
 		&parts, dcp->scratch, &options, &parse.pickle, ret_error);
+	fsdp_arena_let(dcp->scratch);
 	checker.pickle = parse.pickle;
 	fsdp_torch_check(&checker);
 	if (!read && ret_error != NULL && *ret_error != NULL) {

@@ -67,13 +67,11 @@ bool fsdp_mapping_read(
 
 /* In order of ranks, and of one rank in order of groups. Its group is below
  * FSDP_MAPPING_GROUPS. */
-static bool mappings_add(struct fsdp_mappings *mappings,
-	const struct fsdp_mapping *mapping, struct fsdp_error **ret_error)
+static void mappings_add(
+	struct fsdp_mappings *mappings, const struct fsdp_mapping *mapping)
 {
 	struct fsdp_mapping *own = fsdp_vec_push(&mappings->list);
 	struct slice *slice = fsdp_vec_reach(&mappings->slices, mapping->slice);
-	if (own == NULL || slice == NULL)
-		return fsdp_arena_fail(mappings->scratch, ret_error);
 	*own = *mapping;
 	own->next = own->next_of_slice = 0;
 	uint32_t id = (uint32_t)mappings->list.count;
@@ -82,7 +80,6 @@ static bool mappings_add(struct fsdp_mappings *mappings,
 	else
 		fsdp_mappings_at(mappings, slice->last - 1)->next_of_slice = id;
 	slice->last = id;
-	return true;
 }
 
 uint32_t fsdp_mappings_first(const struct fsdp_mappings *mappings, uint32_t slice)
@@ -93,8 +90,7 @@ uint32_t fsdp_mappings_first(const struct fsdp_mappings *mappings, uint32_t slic
 }
 
 /* From now on those of this slice are found, and no others. */
-static bool mappings_begin(
-	struct fsdp_mappings *mappings, uint32_t slice, struct fsdp_error **ret_error)
+static void mappings_begin(struct fsdp_mappings *mappings, uint32_t slice)
 {
 	uint32_t last = FSDP_NONE;
 	uint32_t first = fsdp_mappings_first(mappings, slice);
@@ -109,10 +105,7 @@ static bool mappings_begin(
 	mappings->rank_count = 0;
 	mappings->count = count;
 	memset(mappings->present, 0, sizeof mappings->present);
-	if (mappings->first == NULL || mappings->last == NULL ||
-		mappings->ranks == NULL ||
-		!fsdp_names_init(&mappings->names, mappings->scratch))
-		return fsdp_arena_fail(mappings->scratch, ret_error);
+	(void)fsdp_names_init(&mappings->names, mappings->scratch);
 	for (uint32_t id = first; id != 0;
 		id = fsdp_mappings_at(mappings, id - 1)->next_of_slice) {
 		const struct fsdp_mapping *mapping = fsdp_mappings_at(mappings, id - 1);
@@ -135,15 +128,12 @@ static bool mappings_begin(
 		uint32_t name = group != FSDP_NONE ? fsdp_names_child(&mappings->names,
 							     group, mapping->fqn)
 						   : FSDP_NONE;
-		if (name == FSDP_NONE)
-			return fsdp_arena_fail(mappings->scratch, ret_error);
 		if (mappings->first[name] == 0)
 			mappings->first[name] = id;
 		else
 			fsdp_mappings_at(mappings, mappings->last[name] - 1)->next = id;
 		mappings->last[name] = id;
 	}
-	return true;
 }
 
 uint32_t fsdp_mappings_find(
@@ -409,8 +399,8 @@ bool fsdp_deepspeed_parse_index(struct fsdp_span *rest, uint32_t *ret_index)
 	return true;
 }
 
-static bool add_parameter(struct fsdp_deepspeed *ds, struct fsdp_span fqn, uint32_t group,
-	const struct fsdp_value_record *value, bool frozen, struct fsdp_error **ret_error)
+static void add_parameter(struct fsdp_deepspeed *ds, struct fsdp_span fqn, uint32_t group,
+	const struct fsdp_value_record *value, bool frozen)
 {
 	struct fsdp_model *model = ds->reading->model;
 	int64_t shape[FSDP_DIMS_MAX];
@@ -420,7 +410,7 @@ static bool add_parameter(struct fsdp_deepspeed *ds, struct fsdp_span fqn, uint3
 	if (value->token_count == 0 || tokens[0].kind != FSDP_TOKEN_TUPLE ||
 		tokens[0].count > FSDP_DIMS_MAX ||
 		value->token_count != tokens[0].count + 1)
-		return true;
+		return;
 	size_t dims = tokens[0].count;
 	for (size_t i = 0; i < dims; i++)
 		shape[i] = tokens[i + 1].kind == FSDP_TOKEN_INTEGER
@@ -434,14 +424,12 @@ static bool add_parameter(struct fsdp_deepspeed *ds, struct fsdp_span fqn, uint3
 	};
 	if (!fsdp_numel(shape, dims, &parameter->numel) ||
 		parameter->numel > INT64_MAX / 16)
-		return true;
-	parameter->shape = fsdp_build_ints(model, shape, dims, ret_error);
+		return;
+	parameter->shape = fsdp_build_ints(model, shape, dims);
 	ds->slice.parameter_count++;
 	if (!frozen && ds->slice.firsts[group] == 0)
 		ds->slice.firsts[group] = (uint32_t)ds->slice.parameter_count;
-	if (fsdp_names_child(&ds->slice.declared, 0, fqn) == FSDP_NONE)
-		return fsdp_arena_fail(ds->reading->scratch, ret_error);
-	return parameter->shape != FSDP_NONE;
+	fsdp_names_child(&ds->slice.declared, 0, fqn);
 }
 
 static void read_common(
@@ -489,8 +477,7 @@ static uint32_t rank_of_declared(const struct fsdp_deepspeed *ds, size_t index)
 }
 
 /* Every rank's file describes its own part. */
-static bool read_mappings(
-	struct fsdp_deepspeed *ds, size_t count, struct fsdp_error **ret_error)
+static void read_mappings(struct fsdp_deepspeed *ds, size_t count)
 {
 	const struct fsdp_model *model = ds->reading->model;
 	struct fsdp_arena *scratch = ds->reading->scratch;
@@ -505,21 +492,16 @@ static bool read_mappings(
 		if (value->rank == FSDP_NONE || !fsdp_mapping_read(value, &mapping))
 			continue;
 		struct fsdp_span name = fsdp_model_name(model, value->raw_name, scratch);
-		if (name.data == NULL)
-			return fsdp_arena_fail(scratch, ret_error);
 		mapping.rank = fsdp_deepspeed_data_rank_of(ds, value->rank);
 		mapping.slice = fsdp_deepspeed_slice_of(ds, value->rank);
 		if (fsdp_span_behind(name, MAPPINGS, &mapping.fqn) &&
-			fsdp_deepspeed_parse_index(&mapping.fqn, &mapping.group) &&
-			!mappings_add(&ds->mappings, &mapping, ret_error))
-			return false;
+			fsdp_deepspeed_parse_index(&mapping.fqn, &mapping.group))
+			mappings_add(&ds->mappings, &mapping);
 	}
-	return true;
 }
 
 /* Each rank of ZeRO-3 and each slice notes the step in its model states. */
-static bool check_steps(
-	struct fsdp_deepspeed *ds, size_t count, struct fsdp_error **ret_error)
+static void check_steps(struct fsdp_deepspeed *ds, size_t count)
 {
 	struct fsdp_model *model = ds->reading->model;
 	const struct fsdp_value_record *first = NULL;
@@ -528,8 +510,6 @@ static bool check_steps(
 			fsdp_model_value(model, ds->first_value + i);
 		struct fsdp_span name =
 			fsdp_model_name(model, value->raw_name, ds->reading->scratch);
-		if (name.data == NULL)
-			return fsdp_arena_fail(ds->reading->scratch, ret_error);
 		if (value->rank == FSDP_NONE || value->token_count != 1 ||
 			value->tokens->kind != FSDP_TOKEN_INTEGER ||
 			!fsdp_span_is(name, "global_steps"))
@@ -544,34 +524,28 @@ static bool check_steps(
 			"global_steps is %lld in the model states of rank %u, and %lld in those of rank %u: the files are of two saves",
 			(long long)value->tokens->integer, value->rank,
 			(long long)first->tokens->integer, first->rank);
-		return true;
+		return;
 	}
-	return true;
 }
 
-bool fsdp_deepspeed_read_values(struct fsdp_deepspeed *ds, struct fsdp_error **ret_error)
+void fsdp_deepspeed_read_values(struct fsdp_deepspeed *ds)
 {
 	struct fsdp_model *model = ds->reading->model;
 	size_t count = model->values.count - ds->first_value, kept = ds->first_value;
 	struct fsdp_arena *scratch = ds->reading->scratch;
 	struct fsdp_deepspeed_order order;
-	if (!fsdp_deepspeed_order(ds, count, rank_of_declared, &order, ret_error))
-		return false;
+	fsdp_deepspeed_order(ds, count, rank_of_declared, &order);
 	size_t sorted = order.begin[ds->model_ranks];
 	ds->declared_begin = order.begin;
 	ds->stated = FSDP_TAKE(scratch, ds->stated, sorted + 1);
-	if (ds->stated == NULL)
-		return fsdp_arena_fail(scratch, ret_error);
 	for (size_t i = 0; i < sorted; i++) {
 		struct fsdp_deepspeed_declared *stated = &ds->stated[i];
 		stated->value =
 			*fsdp_model_value(model, ds->first_value + order.indexes[i]);
 		stated->name = fsdp_model_name(model, stated->value.raw_name, scratch);
-		if (stated->name.data == NULL)
-			return fsdp_arena_fail(scratch, ret_error);
 	}
-	if (!read_mappings(ds, count, ret_error) || !check_steps(ds, count, ret_error))
-		return false;
+	read_mappings(ds, count);
+	check_steps(ds, count);
 	/* The first slice decides; its files may be gone. */
 	for (size_t i = ds->declared_begin[ds->model_ranks]; i-- > ds->declared_begin[1];)
 		read_common(ds, &ds->stated[i]);
@@ -590,11 +564,10 @@ bool fsdp_deepspeed_read_values(struct fsdp_deepspeed *ds, struct fsdp_error **r
 	if (ds->optim_files != 0 && ds->data_ranks > (int64_t)ds->optim_files &&
 		ds->data_ranks < FSDP_DEEPSPEED_RANKS_MAX)
 		ds->world_size = (uint32_t)ds->data_ranks;
-	return true;
 }
 
-static bool read_shape(struct fsdp_deepspeed *ds,
-	const struct fsdp_deepspeed_declared *stated, struct fsdp_error **ret_error)
+static void read_shape(
+	struct fsdp_deepspeed *ds, const struct fsdp_deepspeed_declared *stated)
 {
 	const struct fsdp_token *token = stated->value.tokens;
 	struct fsdp_deepspeed_slice *slice = &ds->slice;
@@ -606,7 +579,7 @@ static bool read_shape(struct fsdp_deepspeed *ds,
 			fsdp_model_ints(ds->reading->model, stated->value.path);
 		if (path != NULL && path[0] >= 2 && (path[2] & 1) != 0 &&
 			!fsdp_deepspeed_parse_index(&rest, &group))
-			return true;
+			return;
 		/* The stage of a pipeline with a layer determines the names of its
 		 * parameters. */
 		struct fsdp_span fqn = rest;
@@ -614,21 +587,24 @@ static bool read_shape(struct fsdp_deepspeed *ds,
 		if (fsdp_deepspeed_parse_index(&fqn, &layer) &&
 			layer < FSDP_DEEPSPEED_LAYERS_MAX)
 			ds->stage_of[layer] = ds->slice_index / ds->tensor_ranks + 1;
-		return add_parameter(ds, rest, group, &stated->value, false, ret_error);
+		add_parameter(ds, rest, group, &stated->value, false);
+		return;
 	}
-	if (fsdp_span_behind(stated->name, "frozen_param_shapes.", &rest))
-		return add_parameter(ds, rest, 0, &stated->value, true, ret_error);
+	if (fsdp_span_behind(stated->name, "frozen_param_shapes.", &rest)) {
+		add_parameter(ds, rest, 0, &stated->value, true);
+		return;
+	}
 	if (stated->value.token_count != 1)
-		return true;
+		return;
 	if (fsdp_span_behind(stated->name, "buffer_names.", &rest) &&
-		token->kind == FSDP_TOKEN_TEXT)
-		return fsdp_names_child(&slice->buffers, 0, token->text) != FSDP_NONE ||
-		       fsdp_arena_fail(ds->reading->scratch, ret_error);
+		token->kind == FSDP_TOKEN_TEXT) {
+		fsdp_names_child(&slice->buffers, 0, token->text);
+		return;
+	}
 	if (fsdp_span_behind(stated->name, "shared_params.", &rest) &&
 		token->kind == FSDP_TOKEN_TEXT)
 		slice->shared[slice->shared_count++] =
 			(struct fsdp_deepspeed_shared){ rest, token->text };
-	return true;
 }
 
 /* Elements of padding after each parameter of ZeRO 1 and 2, if recorded; number of ranks
@@ -659,26 +635,21 @@ static void read_number(
 		slice->parameters[at].padding = (uint64_t)token->integer;
 }
 
-bool fsdp_deepspeed_begin_slice(
-	struct fsdp_deepspeed *ds, uint32_t index, struct fsdp_error **ret_error)
+void fsdp_deepspeed_begin_slice(struct fsdp_deepspeed *ds, uint32_t index)
 {
 	struct fsdp_arena *scratch = ds->reading->scratch;
 	size_t begin = ds->declared_begin[index], end = ds->declared_begin[index + 1];
 	memset(&ds->slice, 0, sizeof ds->slice);
-	if (!mappings_begin(&ds->mappings, index, ret_error))
-		return false;
+	mappings_begin(&ds->mappings, index);
 	size_t room = end - begin + ds->mappings.count + 1;
 	ds->slice_index = index;
 	ds->slice.first_tensor = (uint32_t)ds->reading->model->tensors.count;
 	ds->slice.parameters = FSDP_TAKE(scratch, ds->slice.parameters, room);
 	ds->slice.shared = FSDP_TAKE(scratch, ds->slice.shared, room);
-	if (ds->slice.parameters == NULL || ds->slice.shared == NULL ||
-		!fsdp_names_init(&ds->slice.buffers, scratch) ||
-		!fsdp_names_init(&ds->slice.declared, scratch))
-		return fsdp_arena_fail(scratch, ret_error);
+	(void)fsdp_names_init(&ds->slice.buffers, scratch);
+	(void)fsdp_names_init(&ds->slice.declared, scratch);
 	for (size_t i = begin; i < end; i++)
-		if (!read_shape(ds, &ds->stated[i], ret_error))
-			return false;
+		read_shape(ds, &ds->stated[i]);
 	for (size_t i = begin; i < end; i++)
 		read_number(ds, &ds->stated[i]);
 	/* Where parameters begin in their groups, and how long those are. A sum that no
@@ -693,7 +664,6 @@ bool fsdp_deepspeed_begin_slice(
 				*length > FSDP_MAPPING_MAX))
 			*length = FSDP_MAPPING_MAX;
 	}
-	return true;
 }
 
 static void find_states_at(struct fsdp_deepspeed *ds, const char *prefix)

@@ -30,15 +30,13 @@
 /* ---- order of slices ---- */
 
 /* A counting sort: how many each slice has, where it begins then, and its files. */
-bool fsdp_deepspeed_order(struct fsdp_deepspeed *ds, size_t count,
+void fsdp_deepspeed_order(struct fsdp_deepspeed *ds, size_t count,
 	uint32_t (*rank)(const struct fsdp_deepspeed *ds, size_t index),
-	struct fsdp_deepspeed_order *ret_order, struct fsdp_error **ret_error)
+	struct fsdp_deepspeed_order *ret_order)
 {
 	struct fsdp_arena *scratch = ds->reading->scratch;
 	uint32_t *indexes = FSDP_TAKE(scratch, indexes, count + 1);
 	size_t *begin = FSDP_TAKE(scratch, begin, (size_t)ds->model_ranks + 2);
-	if (indexes == NULL || begin == NULL)
-		return fsdp_arena_fail(scratch, ret_error);
 	for (size_t pass = 0; pass < 2; pass++) {
 		for (size_t i = 0; i < count; i++) {
 			uint32_t of = rank(ds, i);
@@ -54,7 +52,6 @@ bool fsdp_deepspeed_order(struct fsdp_deepspeed *ds, size_t count,
 			begin[i + 2] += begin[i + 1];
 	}
 	*ret_order = (struct fsdp_deepspeed_order){ indexes, begin };
-	return true;
 }
 
 /* ---- the directory of a run ---- */
@@ -152,9 +149,8 @@ static void report_dangling(struct fsdp_reading *reading, const struct pointer *
 		FSDP_TEXT(pointer->tag), FSDP_TEXT_MOST(opened, 64));
 }
 
-static bool enter_tag(struct fsdp_reading *reading, const struct fsdp_folder *folder,
-	const struct pointer *chosen, const struct pointer *other,
-	struct fsdp_error **ret_error)
+static void enter_tag(struct fsdp_reading *reading, const struct fsdp_folder *folder,
+	const struct pointer *chosen, const struct pointer *other)
 {
 	struct fsdp_span name = chosen->entry.name;
 	/* Which tag is read. One that was converted too is two checkpoints. */
@@ -178,7 +174,7 @@ static bool enter_tag(struct fsdp_reading *reading, const struct fsdp_folder *fo
 		fsdp_name_list_text(&others), text);
 	if (other->is_there && !other->leads)
 		report_dangling(reading, other, name, FSDP_WARNING);
-	return fsdp_reading_add_child(reading, name, FSDP_NONE, ret_error) != NULL;
+	fsdp_reading_add_child(reading, name, FSDP_NONE);
 }
 
 /* Names the tag that is meant as the only child. Fails if there is none. */
@@ -190,10 +186,14 @@ static bool deepspeed_enter_tag(struct fsdp_reading *reading,
 	if (!read_pointer(reading, folder, "latest", &latest, ret_error) ||
 		!read_pointer(reading, folder, "latest_universal", &universal, ret_error))
 		return false;
-	if (latest.leads)
-		return enter_tag(reading, folder, &latest, &universal, ret_error);
-	if (universal.leads)
-		return enter_tag(reading, folder, &universal, &latest, ret_error);
+	if (latest.leads) {
+		enter_tag(reading, folder, &latest, &universal);
+		return true;
+	}
+	if (universal.leads) {
+		enter_tag(reading, folder, &universal, &latest);
+		return true;
+	}
 	const struct pointer *pointer = latest.is_there ? &latest : &universal;
 	if (find_only_step(folder, &entry)) {
 		if (pointer->is_there)
@@ -208,8 +208,7 @@ static bool deepspeed_enter_tag(struct fsdp_reading *reading,
 				"missing file: DeepSpeed cannot load without it; using %.*s",
 				FSDP_TEXT_MOST(entry.name, 64));
 		}
-		return fsdp_reading_add_child(
-			       reading, entry.name, FSDP_NONE, ret_error) != NULL;
+		return fsdp_reading_add_child(reading, entry.name, FSDP_NONE) != NULL;
 	}
 	if (pointer->tag.size == 0)
 		fsdp_fail_rule(ret_error, FSDP_ERROR_DAMAGED, "FI1011", FSDP_UNKNOWN,
@@ -279,8 +278,7 @@ static size_t number_state(struct fsdp_deepspeed *ds, struct fsdp_span state)
 }
 
 /* Each parameter has the same states as the others. */
-static bool check_held(struct fsdp_deepspeed *ds, const struct held_states *held,
-	struct fsdp_error **ret_error)
+static void check_held(struct fsdp_deepspeed *ds, const struct held_states *held)
 {
 	struct fsdp_arena *arena = ds->reading->model->arena;
 	uint32_t all = 0;
@@ -297,8 +295,6 @@ static bool check_held(struct fsdp_deepspeed *ds, const struct held_states *held
 			if ((lacks >> k & 1) == 0)
 				continue;
 			char *path = fsdp_arena_take(arena, size, 1);
-			if (path == NULL)
-				return fsdp_arena_fail(arena, ret_error);
 			snprintf(path, size, "zero/%.*s/%s.pt", FSDP_TEXT(parameter->fqn),
 				state);
 			fsdp_find(&ds->reading->model->findings, FSDP_RULE_MISSING_FILE,
@@ -306,18 +302,17 @@ static bool check_held(struct fsdp_deepspeed *ds, const struct held_states *held
 				"other parameters have one");
 		}
 	}
-	return true;
 }
 
-static bool add_universal(struct fsdp_deepspeed *ds, struct held_states *held,
-	const struct fsdp_deepspeed_stored *stored, struct fsdp_error **ret_error)
+static void add_universal(struct fsdp_deepspeed *ds, struct held_states *held,
+	const struct fsdp_deepspeed_stored *stored)
 {
 	struct fsdp_model *model = ds->reading->model;
 	struct fsdp_span fqn, state;
 	char suffix[128] = "";
 	if (!stored->has_piece || stored->piece.extent == FSDP_NONE ||
 		(stored->name.size != 0 && !fsdp_span_is(stored->name, "param")))
-		return true;
+		return;
 	const struct fsdp_extent *extent = fsdp_model_extent(model, stored->piece.extent);
 	const struct fsdp_file_record *file = fsdp_model_file(model, extent->file);
 	/* "<fqn>/<state>.pt" at the end of a path. */
@@ -326,15 +321,15 @@ static bool add_universal(struct fsdp_deepspeed *ds, struct held_states *held,
 	for (size_t k = 2; k-- > 0;) {
 		parts[k] = fsdp_span_last(path, '/');
 		if (path.size - parts[k].size < 2)
-			return true;
+			return;
 		path.size -= parts[k].size + 1;
 	}
 	if (!fsdp_span_ends(parts[1], FSDP_SPAN(".pt")))
-		return true;
+		return;
 	fqn = parts[0];
 	state = fsdp_span(parts[1].data, parts[1].size - 3);
 	if (state.size > 100)
-		return true;
+		return;
 	bool weight = fsdp_span_is(state, "fp32");
 	uint32_t id = fsdp_names_find_child(&held->names, 0, fqn);
 	size_t number = number_state(ds, state);
@@ -362,40 +357,34 @@ static bool add_universal(struct fsdp_deepspeed *ds, struct held_states *held,
 		.parameter = shape_of(ds, &held->names, fqn, stored),
 		.role = weight ? FSDP_ROLE_PARAM : FSDP_ROLE_OPTIM,
 	};
-	return fsdp_deepspeed_add_stored(ds, &target, stored, ret_error) != FSDP_NONE;
+	fsdp_deepspeed_add_stored(ds, &target, stored);
 }
 
 /* Names the tensors by the paths of their files, and says which format it is. */
-static bool join_universal(struct fsdp_deepspeed *ds, struct fsdp_error **ret_error)
+static void join_universal(struct fsdp_deepspeed *ds)
 {
 	struct fsdp_arena *scratch = ds->reading->scratch;
 	struct held_states held = { 0 };
-	if (!fsdp_deepspeed_begin_slice(ds, 0, ret_error))
-		return false;
+	fsdp_deepspeed_begin_slice(ds, 0);
 	held.states = FSDP_TAKE(scratch, held.states, ds->slice.parameter_count + 1);
-	if (held.states == NULL || !fsdp_names_init(&held.names, scratch))
-		return fsdp_arena_fail(scratch, ret_error);
+	(void)fsdp_names_init(&held.names, scratch);
 	for (size_t i = 0; i < ds->slice.parameter_count; i++)
-		if (fsdp_names_child(&held.names, 0, ds->slice.parameters[i].fqn) ==
-			FSDP_NONE)
-			return fsdp_arena_fail(scratch, ret_error);
+		fsdp_names_child(&held.names, 0, ds->slice.parameters[i].fqn);
 	for (size_t i = 0; i < ds->stored_count; i++)
-		if (!add_universal(ds, &held, &ds->stored[i], ret_error))
-			return false;
-	if (!check_held(ds, &held, ret_error))
-		return false;
+		add_universal(ds, &held, &ds->stored[i]);
+	check_held(ds, &held);
 	ds->reading->model->format = (struct fsdp_format){
 		.family = "deepspeed-universal",
 		.title = "DeepSpeed checkpoint (universal)",
 		.writer = "DeepSpeed",
 	};
-	return true;
 }
 
 /* What the optimizer shares, and of ZeRO 3 dead weight, is left alone. */
 static bool read_universal(struct fsdp_reading *reading, const struct fsdp_look *look,
 	struct fsdp_error **ret_error)
 {
+	(void)ret_error;
 	/* The directories of its parameters have none. */
 	if (!fsdp_folder_has(look->folder, SHARED, FSDP_ENTRY_FILE) &&
 		!fsdp_folder_has(look->folder, "fp32.pt", FSDP_ENTRY_FILE))
@@ -410,9 +399,7 @@ static bool read_universal(struct fsdp_reading *reading, const struct fsdp_look 
 		if (!folder && !file)
 			continue;
 		struct fsdp_child *child =
-			fsdp_reading_add_child(reading, entry.name, FSDP_NONE, ret_error);
-		if (child == NULL)
-			return false;
+			fsdp_reading_add_child(reading, entry.name, FSDP_NONE);
 		child->as = folder ? fsdp_family_deepspeed_parts.name : NULL;
 		child->is_aside = file && fsdp_span_is(entry.name, SHARED);
 	}
@@ -423,6 +410,7 @@ const struct fsdp_family fsdp_family_deepspeed_parts = {
 	.name = "deepspeed-parts",
 	.title = "tensors of a DeepSpeed universal checkpoint",
 	.read = read_universal,
+	.leaves = true,
 };
 
 /* ---- the files ---- */
@@ -582,29 +570,25 @@ static void check_mixed(struct fsdp_deepspeed *ds, const struct fsdp_folder *fol
 	ds->is_mixed = true;
 }
 
-static bool add_member(struct fsdp_deepspeed *ds, struct fsdp_span name,
-	const struct member *member, struct fsdp_error **ret_error)
+static void add_member(
+	struct fsdp_deepspeed *ds, struct fsdp_span name, const struct member *member)
 {
 	struct fsdp_arena *arena = ds->reading->model->arena;
-	struct fsdp_child *child = fsdp_reading_add_child(ds->reading, name,
-		fsdp_deepspeed_rank_of(ds, member->rank, member->mp), ret_error);
+	struct fsdp_child *child = fsdp_reading_add_child(
+		ds->reading, name, fsdp_deepspeed_rank_of(ds, member->rank, member->mp));
 	char text[64];
-	if (child == NULL)
-		return false;
-	if (fsdp_names_child(&ds->members, 0, child->name) == FSDP_NONE)
-		return fsdp_arena_fail(ds->reading->scratch, ret_error);
+	fsdp_names_child(&ds->members, 0, child->name);
 	ds->model_count += member->is_model;
 	ds->model_parts += member->is_part;
 	ds->expert_ranks += member->is_expert_rank;
 	if (!member->is_layer && !member->is_expert && !member->is_expert_rank)
-		return true;
+		return;
 	int size = member->is_layer ? snprintf(text, sizeof text,
 					      FSDP_DEEPSPEED_LAYER ".%u", member->layer)
 				    : snprintf(text, sizeof text, "%s",
 					      member->is_expert ? FSDP_DEEPSPEED_EXPERT
 								: FSDP_DEEPSPEED_RANK);
 	child->below = fsdp_arena_copy(arena, fsdp_span(text, (size_t)size));
-	return child->below.data != NULL || fsdp_arena_fail(arena, ret_error);
 }
 
 static bool read_tag(struct fsdp_deepspeed *ds, const struct fsdp_folder *folder,
@@ -620,15 +604,13 @@ static bool read_tag(struct fsdp_deepspeed *ds, const struct fsdp_folder *folder
 	for (size_t i = 0; i < folder->count; i++) {
 		struct fsdp_entry entry = fsdp_folder_entry(folder, i);
 		if (entry.kind == FSDP_ENTRY_FILE && is_member(entry.name, &member) &&
-			!(has_both && fsdp_pattern_takes(entry.name, OPTIM, numbers)) &&
-			!add_member(ds, entry.name, &member, ret_error))
-			return false;
+			!(has_both && fsdp_pattern_takes(entry.name, OPTIM, numbers)))
+			add_member(ds, entry.name, &member);
 	}
 	ds->is_universal = fsdp_folder_has(folder, "zero", FSDP_ENTRY_DIRECTORY);
 	if (!ds->is_universal)
 		check_mixed(ds, folder);
-	if (!fsdp_reading_order_children(ds->reading, 0, ret_error))
-		return false;
+	fsdp_reading_order_children(ds->reading, 0);
 	if (!ds->is_universal)
 		return true;
 	if (fsdp_folder_has(folder, "tmp", FSDP_ENTRY_DIRECTORY))
@@ -636,8 +618,8 @@ static bool read_tag(struct fsdp_deepspeed *ds, const struct fsdp_folder *folder
 			FSDP_PLACE(.file = FSDP_SPAN("tmp"),
 				.fix = "remove it if the conversion ended well"),
 			"working directory of DeepSpeed's universal converter, which removes it at the end");
-	struct fsdp_child *child = fsdp_reading_add_child(
-		ds->reading, FSDP_SPAN("zero"), FSDP_NONE, ret_error);
+	struct fsdp_child *child =
+		fsdp_reading_add_child(ds->reading, FSDP_SPAN("zero"), FSDP_NONE);
 	if (child != NULL)
 		child->as = fsdp_family_deepspeed_parts.name;
 	return child != NULL;
@@ -647,8 +629,6 @@ static bool read(struct fsdp_reading *reading, const struct fsdp_look *look,
 	struct fsdp_error **ret_error)
 {
 	struct fsdp_deepspeed *ds = FSDP_TAKE(reading->scratch, ds, 1);
-	if (ds == NULL)
-		return fsdp_arena_fail(reading->scratch, ret_error);
 	ds->reading = reading;
 	ds->first_tensor = reading->model->tensors.count;
 	ds->first_piece = reading->model->pieces.count;
@@ -676,14 +656,12 @@ static const char *why_apart(const struct fsdp_deepspeed *ds, char *text, size_t
 }
 
 /* Slices of one parameter have one name. */
-static bool mark_slices(struct fsdp_deepspeed *ds, struct fsdp_error **ret_error)
+static void mark_slices(struct fsdp_deepspeed *ds)
 {
 	struct fsdp_model *model = ds->reading->model;
 	uint32_t *counts =
 		FSDP_TAKE(ds->reading->scratch, counts, model->names.list.count);
 	size_t slices = 0, apart = 0;
-	if (counts == NULL)
-		return fsdp_arena_fail(ds->reading->scratch, ret_error);
 	for (size_t i = ds->first_tensor; i < model->tensors.count; i++)
 		counts[fsdp_model_tensor(model, i)->raw_name]++;
 	for (size_t i = ds->first_tensor; i < model->tensors.count; i++) {
@@ -711,15 +689,12 @@ static bool mark_slices(struct fsdp_deepspeed *ds, struct fsdp_error **ret_error
 				? "%zu flat buffer belongs to experts, which fewer ranks share: it is listed as stored"
 				: "%zu flat buffers belong to experts, which fewer ranks share: they are listed as stored",
 			apart);
-	return true;
 }
 
-static bool join_slice(
-	struct fsdp_deepspeed *ds, uint32_t index, struct fsdp_error **ret_error)
+static void join_slice(struct fsdp_deepspeed *ds, uint32_t index)
 {
 	bool parts = ds->stage == 3;
-	if (!fsdp_deepspeed_begin_slice(ds, index, ret_error))
-		return false;
+	fsdp_deepspeed_begin_slice(ds, index);
 	fsdp_deepspeed_find_states(ds);
 	if (!ds->is_picked)
 		fsdp_deepspeed_check_parts(ds);
@@ -732,25 +707,26 @@ static bool join_slice(
 	if (!parts && ds->world_size != 0) {
 		if (!ds->is_mixed)
 			fsdp_deepspeed_check_groups(ds);
-		if (!fsdp_deepspeed_add_unnamed(ds, ret_error))
-			return false;
+		fsdp_deepspeed_add_unnamed(ds);
 	}
 	fsdp_deepspeed_check_named(
 		ds, parts ? FSDP_ZERO_GROUPS_3 "0" : FSDP_ZERO_GROUPS "0");
-	if (ds->world_size != 0 &&
-		(!fsdp_deepspeed_join_flats(ds, ret_error) ||
-			!(parts ? fsdp_deepspeed_join_frozen : fsdp_deepspeed_add_frozen)(
-				ds, ret_error) ||
-			!fsdp_deepspeed_join_shared(ds, ret_error)))
-		return false;
-	if (ds->world_size == 0 && parts && !fsdp_deepspeed_add_declared(ds, ret_error))
-		return false;
-	return fsdp_deepspeed_add_module(ds, ret_error);
+	if (ds->world_size != 0) {
+		fsdp_deepspeed_join_flats(ds);
+		if (parts)
+			fsdp_deepspeed_join_frozen(ds);
+		else
+			fsdp_deepspeed_add_frozen(ds);
+		fsdp_deepspeed_join_shared(ds);
+	} else if (parts) {
+		fsdp_deepspeed_add_declared(ds);
+	}
+	fsdp_deepspeed_add_module(ds);
 }
 
 /* Every rank of a slice has a file of the optimizer. If those of the last ranks are
  * missing, the files are fewer than the world size that they contain. */
-static bool check_ranks(struct fsdp_deepspeed *ds, struct fsdp_error **ret_error)
+static void check_ranks(struct fsdp_deepspeed *ds)
 {
 	struct fsdp_reading *reading = ds->reading;
 	uint64_t world = (uint64_t)ds->world_size * ds->model_ranks;
@@ -760,8 +736,6 @@ static bool check_ranks(struct fsdp_deepspeed *ds, struct fsdp_error **ret_error
 	/* By rank: 1 for its optimizer, 2 for its model states. */
 	unsigned char *files = fsdp_arena_take(
 		reading->scratch, FSDP_DEEPSPEED_RANKS_MAX + (size_t)1, 1);
-	if (here.list == NULL || files == NULL)
-		return fsdp_arena_fail(reading->scratch, ret_error);
 	here.world_size = world < FSDP_NONE ? (uint32_t)world : FSDP_NONE - 1;
 	for (size_t i = 0; i < reading->children.count; i++) {
 		const struct fsdp_child *child = fsdp_vec_at(&reading->children, i);
@@ -784,7 +758,6 @@ static bool check_ranks(struct fsdp_deepspeed *ds, struct fsdp_error **ret_error
 		here.what = "optimizer and model state file";
 	fsdp_find_missing_ranks(
 		&reading->model->findings, &here, FSDP_PLACE(.file = { 0 }));
-	return true;
 }
 
 static bool finish(struct fsdp_reading *reading, struct fsdp_error **ret_error)
@@ -792,9 +765,9 @@ static bool finish(struct fsdp_reading *reading, struct fsdp_error **ret_error)
 	struct fsdp_deepspeed *ds = reading->state;
 	if (ds->is_root)
 		return true;
-	if (!fsdp_deepspeed_remove_stored(ds, ret_error) ||
-		!fsdp_deepspeed_read_values(ds, ret_error))
-		return false;
+	(void)ret_error;
+	fsdp_deepspeed_remove_stored(ds);
+	fsdp_deepspeed_read_values(ds);
 	/* From the files, else from their names. */
 	uint32_t data = ds->data_files, model = ds->model_ranks;
 	if (ds->data_ranks > (int64_t)data && ds->data_ranks < FSDP_DEEPSPEED_RANKS_MAX)
@@ -807,7 +780,8 @@ static bool finish(struct fsdp_reading *reading, struct fsdp_error **ret_error)
 						 : FSDP_PATTERN_MAX;
 	if (ds->is_universal) {
 		fsdp_deepspeed_check_files(ds);
-		return join_universal(ds, ret_error);
+		join_universal(ds);
+		return true;
 	}
 	struct fsdp_join join = {
 		.reading = reading,
@@ -819,18 +793,13 @@ static bool finish(struct fsdp_reading *reading, struct fsdp_error **ret_error)
 		.begin = FSDP_TAKE(
 			reading->scratch, join.begin, (size_t)ds->model_ranks + 1),
 	};
-	if (join.begin == NULL)
-		return fsdp_arena_fail(reading->scratch, ret_error);
 	for (uint32_t i = 0; i < ds->model_ranks; i++) {
 		join.begin[i] = (uint32_t)reading->model->tensors.count;
-		if (!join_slice(ds, i, ret_error))
-			return false;
+		join_slice(ds, i);
 	}
-	if (!fsdp_join_slices(&join, ret_error))
-		return false;
+	fsdp_join_slices(&join);
 	ds->averaged = join.averaged;
-	if (!check_ranks(ds, ret_error))
-		return false;
+	check_ranks(ds);
 	struct fsdp_findings *findings = &ds->reading->model->findings;
 	fsdp_deepspeed_check_files(ds);
 	if (!ds->is_mixed && !(ds->mapped != 0 ? ds->strayed == 0
@@ -858,7 +827,9 @@ static bool finish(struct fsdp_reading *reading, struct fsdp_error **ret_error)
 	format->title = titles[stage];
 	format->writer = "DeepSpeed";
 	ds->reading->model->is_split = ds->model_ranks > 1;
-	return fsdp_deepspeed_add_parts(ds, ret_error) && mark_slices(ds, ret_error);
+	fsdp_deepspeed_add_parts(ds);
+	mark_slices(ds);
+	return true;
 }
 
 const struct fsdp_family fsdp_family_deepspeed = {
@@ -866,5 +837,6 @@ const struct fsdp_family fsdp_family_deepspeed = {
 	.title = "DeepSpeed checkpoint",
 	.recognise = recognise,
 	.read = read,
+	.leaves = true,
 	.finish = finish,
 };

@@ -266,24 +266,24 @@ static inline bool fsdp_deepspeed_is_apart(
 
 /* Sorts `count` items by the slices of their ranks, stable within a
  * slice. Items without a rank (FSDP_NONE) are skipped. */
-bool fsdp_deepspeed_order(struct fsdp_deepspeed *ds, size_t count,
+void fsdp_deepspeed_order(struct fsdp_deepspeed *ds, size_t count,
 	uint32_t (*rank)(const struct fsdp_deepspeed *ds, size_t index),
-	struct fsdp_deepspeed_order *ret_order, struct fsdp_error **ret_error);
+	struct fsdp_deepspeed_order *ret_order);
 
 /* ---- flat-buffers.c ---- */
 
 /* Adds the parameters of the slice that was begun, and their states, as runs of the flat
  * buffers; what no file has bytes of is not added. */
-bool fsdp_deepspeed_join_flats(struct fsdp_deepspeed *ds, struct fsdp_error **ret_error);
+void fsdp_deepspeed_join_flats(struct fsdp_deepspeed *ds);
 
 /* The same of ZeRO 3 for those that are not trained. */
-bool fsdp_deepspeed_join_frozen(struct fsdp_deepspeed *ds, struct fsdp_error **ret_error);
+void fsdp_deepspeed_join_frozen(struct fsdp_deepspeed *ds);
 
 /* Of ZeRO 1 and 2: decides whom to follow, and says where they differ. */
 void fsdp_deepspeed_check_groups(struct fsdp_deepspeed *ds);
 
 /* Adds the parameters that param_shapes do not name but the mappings do. */
-bool fsdp_deepspeed_add_unnamed(struct fsdp_deepspeed *ds, struct fsdp_error **ret_error);
+void fsdp_deepspeed_add_unnamed(struct fsdp_deepspeed *ds);
 
 /* A finding if no file names the parameters of flat buffers, which then stay as they are
  * stored. */
@@ -304,11 +304,10 @@ bool fsdp_deepspeed_parse_index(struct fsdp_span *rest, uint32_t *ret_index);
 
 /* Reads the values of the files. Values of the first rank stay in the model; those that
  * become tensors are removed. */
-bool fsdp_deepspeed_read_values(struct fsdp_deepspeed *ds, struct fsdp_error **ret_error);
+void fsdp_deepspeed_read_values(struct fsdp_deepspeed *ds);
 
 /* Starts a slice: ds->slice has the values of its files from now on. */
-bool fsdp_deepspeed_begin_slice(
-	struct fsdp_deepspeed *ds, uint32_t index, struct fsdp_error **ret_error);
+void fsdp_deepspeed_begin_slice(struct fsdp_deepspeed *ds, uint32_t index);
 
 /* What the optimizer keeps of the slice's parameters, by the names of tensors: as the
  * first rank that has a file has it of the first group. */
@@ -317,8 +316,7 @@ void fsdp_deepspeed_find_states(struct fsdp_deepspeed *ds);
 /* ---- tensors.c ---- */
 
 /* Takes the tensors that the files had out of the model. */
-bool fsdp_deepspeed_remove_stored(
-	struct fsdp_deepspeed *ds, struct fsdp_error **ret_error);
+void fsdp_deepspeed_remove_stored(struct fsdp_deepspeed *ds);
 
 /* Only a flat buffer and nothing else: runs of it are counted from its first element. */
 const struct fsdp_deepspeed_stored *fsdp_deepspeed_find_flat(
@@ -331,25 +329,24 @@ const struct fsdp_deepspeed_stored *fsdp_deepspeed_find_copy(
  * target. FSDP_NONE: it failed. */
 uint32_t fsdp_deepspeed_add_tensor(struct fsdp_deepspeed *ds,
 	const struct fsdp_deepspeed_target *target,
-	const struct fsdp_deepspeed_stored *like, struct fsdp_error **ret_error);
+	const struct fsdp_deepspeed_stored *like);
 /* The same with the stored one's piece. */
 uint32_t fsdp_deepspeed_add_stored(struct fsdp_deepspeed *ds,
 	const struct fsdp_deepspeed_target *target,
-	const struct fsdp_deepspeed_stored *stored, struct fsdp_error **ret_error);
+	const struct fsdp_deepspeed_stored *stored);
 
 /* Of the slice that was begun: adds the parameters of ZeRO 1 and 2 that are not trained;
  * second names for parameters that were added; buffers and all that is not a part of a
  * flat buffer. */
-bool fsdp_deepspeed_add_frozen(struct fsdp_deepspeed *ds, struct fsdp_error **ret_error);
-bool fsdp_deepspeed_join_shared(struct fsdp_deepspeed *ds, struct fsdp_error **ret_error);
-bool fsdp_deepspeed_add_module(struct fsdp_deepspeed *ds, struct fsdp_error **ret_error);
+void fsdp_deepspeed_add_frozen(struct fsdp_deepspeed *ds);
+void fsdp_deepspeed_join_shared(struct fsdp_deepspeed *ds);
+void fsdp_deepspeed_add_module(struct fsdp_deepspeed *ds);
 /* Of ZeRO 3 without any file of the optimizer: the parameters as they are declared. Their
  * elements are nowhere. */
-bool fsdp_deepspeed_add_declared(
-	struct fsdp_deepspeed *ds, struct fsdp_error **ret_error);
+void fsdp_deepspeed_add_declared(struct fsdp_deepspeed *ds);
 
 /* Adds layers of a pipeline and experts, after all slices. */
-bool fsdp_deepspeed_add_parts(struct fsdp_deepspeed *ds, struct fsdp_error **ret_error);
+void fsdp_deepspeed_add_parts(struct fsdp_deepspeed *ds);
 
 /* The slices of a model, each as tensors of its own. */
 struct fsdp_join {
@@ -363,6 +360,6 @@ struct fsdp_join {
 };
 
 /* Puts together those of one name that fit; the others stay as they are. */
-bool fsdp_join_slices(struct fsdp_join *join, struct fsdp_error **ret_error);
+void fsdp_join_slices(struct fsdp_join *join);
 
 #endif

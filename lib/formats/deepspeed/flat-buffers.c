@@ -204,8 +204,7 @@ void fsdp_deepspeed_check_groups(struct fsdp_deepspeed *ds)
 
 /* The shape of a parameter that only the mappings name: that of its copy in the model,
  * unless it has fewer elements; else it is a list of them. */
-static bool add_named(
-	struct fsdp_deepspeed *ds, uint32_t id, struct fsdp_error **ret_error)
+static void add_named(struct fsdp_deepspeed *ds, uint32_t id)
 {
 	const struct fsdp_mapping *first = fsdp_mappings_at(&ds->mappings, id - 1);
 	struct fsdp_deepspeed_parameter *parameter =
@@ -218,7 +217,7 @@ static bool add_named(
 			parameter->numel + fsdp_mappings_at(&ds->mappings, k - 1)->numel);
 	int64_t numel = (int64_t)parameter->numel;
 	if (numel > INT64_MAX / 16)
-		return true;
+		return;
 	ds->slice.parameter_count++;
 	const struct fsdp_deepspeed_stored *copy =
 		fsdp_deepspeed_find_copy(ds, first->fqn);
@@ -226,15 +225,14 @@ static bool add_named(
 		parameter->numel = copy->numel;
 		parameter->shape = copy->tensor.shape;
 		parameter->dims = copy->tensor.dims;
-		return true;
+		return;
 	}
 	parameter->is_list = true;
-	parameter->shape = fsdp_build_ints(ds->reading->model, &numel, 1, ret_error);
-	return parameter->shape != FSDP_NONE;
+	parameter->shape = fsdp_build_ints(ds->reading->model, &numel, 1);
 }
 
 /* A file that cannot be read is the cause of what it would have declared. */
-bool fsdp_deepspeed_add_unnamed(struct fsdp_deepspeed *ds, struct fsdp_error **ret_error)
+void fsdp_deepspeed_add_unnamed(struct fsdp_deepspeed *ds)
 {
 	size_t before = ds->slice.parameter_count;
 	bool usable = !ds->round_robin;
@@ -246,9 +244,8 @@ bool fsdp_deepspeed_add_unnamed(struct fsdp_deepspeed *ds, struct fsdp_error **r
 		if (ds->slice.firsts[mapping->group] == 0 &&
 			!fsdp_deepspeed_is_apart(ds, mapping->group) &&
 			fsdp_mappings_find(&ds->mappings, mapping->group, mapping->fqn) ==
-				id &&
-			!add_named(ds, id, ret_error))
-			return false;
+				id)
+			add_named(ds, id);
 	}
 	if (ds->slice.parameter_count != before && ds->reading->errors->count == 0 &&
 		ds->model_count != 0)
@@ -259,7 +256,6 @@ bool fsdp_deepspeed_add_unnamed(struct fsdp_deepspeed *ds, struct fsdp_error **r
 				? "param_shapes do not name %zu parameter: it was placed by param_slice_mappings"
 				: "param_shapes do not name %zu parameters: they were placed by param_slice_mappings",
 			ds->slice.parameter_count - before);
-	return true;
 }
 
 void fsdp_deepspeed_check_named(struct fsdp_deepspeed *ds, const char *flat_name)
@@ -288,37 +284,35 @@ struct joined {
 };
 
 /* Makes the tensor, like the first flat buffer that is there. */
-static bool begin_joined(struct fsdp_deepspeed *ds, struct joined *joined,
-	const struct fsdp_deepspeed_stored *flat, struct fsdp_error **ret_error)
+static void begin_joined(struct fsdp_deepspeed *ds, struct joined *joined,
+	const struct fsdp_deepspeed_stored *flat)
 {
 	if (joined->tensor == FSDP_NONE)
-		joined->tensor =
-			fsdp_deepspeed_add_tensor(ds, &joined->target, flat, ret_error);
-	return joined->tensor != FSDP_NONE;
+		joined->tensor = fsdp_deepspeed_add_tensor(ds, &joined->target, flat);
 }
 
 /* `count` elements of a flat buffer from `at` on are the parameter's from `start` on. */
-static bool add_run(struct fsdp_deepspeed *ds, struct joined *joined,
+static void add_run(struct fsdp_deepspeed *ds, struct joined *joined,
 	const struct fsdp_deepspeed_stored *flat, uint64_t start, uint64_t count,
-	uint64_t at, struct fsdp_error **ret_error)
+	uint64_t at)
 {
 	struct fsdp_model *model = ds->reading->model;
 	int64_t run[3] = { (int64_t)start, (int64_t)count, (int64_t)at };
 	struct fsdp_piece_record piece = flat->piece;
 	if (count == 0)
-		return true;
+		return;
 	piece.tensor = joined->tensor;
 	piece.is_run = true;
 	piece.strides = FSDP_NONE;
-	piece.box = fsdp_build_ints(model, run, 3, ret_error);
-	return piece.box != FSDP_NONE &&
-	       fsdp_add(flat->piece.storage_offset, at, &piece.storage_offset) &&
-	       fsdp_build_piece(model, &piece, ret_error) != FSDP_NONE;
+	piece.box = fsdp_build_ints(model, run, 3);
+	if (!fsdp_add(flat->piece.storage_offset, at, &piece.storage_offset))
+		fsdp_model_leave(model, NULL);
+	fsdp_build_piece(model, &piece);
 }
 
 /* ZeRO 1 and 2, where the mappings say. */
-static bool add_mapped(struct fsdp_deepspeed *ds, struct joined *joined,
-	const char *flat_name, struct fsdp_error **ret_error)
+static void add_mapped(
+	struct fsdp_deepspeed *ds, struct joined *joined, const char *flat_name)
 {
 	const struct fsdp_deepspeed_parameter *parameter = joined->target.parameter;
 	const struct fsdp_mapping *before = NULL, *mapping;
@@ -336,46 +330,42 @@ static bool add_mapped(struct fsdp_deepspeed *ds, struct joined *joined,
 				   : mapping->start == 0 && mapping->rank != 0 &&
 					     !fsdp_mappings_has_rank(
 						     &ds->mappings, mapping->rank - 1))
-			return true;
-		if (flat != NULL && !begin_joined(ds, joined, flat, ret_error))
-			return false;
-		if (flat != NULL && mapping->start < flat->numel &&
-			!add_run(ds, joined, flat, done,
+			return;
+		if (flat != NULL)
+			begin_joined(ds, joined, flat);
+		if (flat != NULL && mapping->start < flat->numel)
+			add_run(ds, joined, flat, done,
 				fsdp_min(count, flat->numel - mapping->start),
-				mapping->start, ret_error))
-			return false;
+				mapping->start);
 		done += count;
 		before = mapping;
 	}
-	return true;
 }
 
 /* ZeRO 1 and 2. */
-static bool add_cut(
-	struct fsdp_deepspeed *ds, struct joined *joined, struct fsdp_error **ret_error)
+static void add_cut(struct fsdp_deepspeed *ds, struct joined *joined)
 {
 	const struct fsdp_deepspeed_parameter *parameter = joined->target.parameter;
 	uint64_t begin = joined->begin, part = part_of(ds, parameter->group);
 	char name[256];
 	snprintf(name, sizeof name, "%s%u%s", joined->flats, parameter->group,
 		joined->target.suffix);
-	if (parameter->mapping != 0)
-		return add_mapped(ds, joined, name, ret_error);
+	if (parameter->mapping != 0) {
+		add_mapped(ds, joined, name);
+		return;
+	}
 	for (uint32_t rank = 0; rank < ds->optim_files; rank++) {
 		const struct fsdp_deepspeed_stored *flat =
 			fsdp_deepspeed_find_flat(ds, name, rank);
 		if (flat == NULL)
 			continue;
-		if (!begin_joined(ds, joined, flat, ret_error))
-			return false;
+		begin_joined(ds, joined, flat);
 		uint64_t own = rank * part, end = own + flat->numel;
 		uint64_t low = begin > own ? begin : own;
 		uint64_t high = fsdp_min(begin + parameter->numel, end);
-		if (low < high && !add_run(ds, joined, flat, low - begin, high - low,
-					  low - own, ret_error))
-			return false;
+		if (low < high)
+			add_run(ds, joined, flat, low - begin, high - low, low - own);
 	}
-	return true;
 }
 
 /* Elements of a parameter that a rank of ZeRO 3 has. */
@@ -386,8 +376,7 @@ static uint64_t share_of(
 }
 
 /* ZeRO 3. */
-static bool add_part(
-	struct fsdp_deepspeed *ds, struct joined *joined, struct fsdp_error **ret_error)
+static void add_part(struct fsdp_deepspeed *ds, struct joined *joined)
 {
 	const struct fsdp_deepspeed_parameter *parameter = joined->target.parameter;
 	uint64_t part = share_of(ds, parameter);
@@ -402,26 +391,22 @@ static bool add_part(
 				fsdp_deepspeed_find_flat(ds, name, rank);
 			if (flat == NULL)
 				break;
-			if (!begin_joined(ds, joined, flat, ret_error))
-				return false;
+			begin_joined(ds, joined, flat);
 			uint64_t low = joined->begin + done, end = at + flat->numel;
 			if (done < own && low >= at && low < end) {
 				uint64_t count = fsdp_min(own - done, end - low);
-				if (!add_run(ds, joined, flat, first + done, count,
-					    low - at, ret_error))
-					return false;
+				add_run(ds, joined, flat, first + done, count, low - at);
 				done += count;
 			}
 			at = end;
 		}
 	}
-	return true;
 }
 
 /* The parameter, or a state that the optimizer keeps of it. */
-static bool join_one(struct fsdp_deepspeed *ds,
+static void join_one(struct fsdp_deepspeed *ds,
 	const struct fsdp_deepspeed_parameter *parameter, uint64_t begin,
-	const char *state, struct fsdp_error **ret_error)
+	const char *state)
 {
 	bool weight = state == NULL, parts = ds->stage == 3;
 	const char *weights = parts ? FSDP_ZERO_GROUPS_3 : FSDP_ZERO_GROUPS;
@@ -440,10 +425,10 @@ static bool join_one(struct fsdp_deepspeed *ds,
 		.begin = begin,
 		.tensor = FSDP_NONE,
 	};
-	return (parts ? add_part : add_cut)(ds, &joined, ret_error);
+	(parts ? add_part : add_cut)(ds, &joined);
 }
 
-bool fsdp_deepspeed_join_flats(struct fsdp_deepspeed *ds, struct fsdp_error **ret_error)
+void fsdp_deepspeed_join_flats(struct fsdp_deepspeed *ds)
 {
 	bool parts = ds->stage == 3;
 	uint64_t stream = 0;
@@ -454,18 +439,14 @@ bool fsdp_deepspeed_join_flats(struct fsdp_deepspeed *ds, struct fsdp_error **re
 		if (parameter->frozen ||
 			(!parts && fsdp_deepspeed_is_apart(ds, parameter->group)))
 			continue;
-		if (!join_one(ds, parameter, begin, NULL, ret_error))
-			return false;
+		join_one(ds, parameter, begin, NULL);
 		for (size_t k = 0; k < ds->slice.state_count; k++)
-			if (!join_one(
-				    ds, parameter, begin, ds->slice.states[k], ret_error))
-				return false;
+			join_one(ds, parameter, begin, ds->slice.states[k]);
 		stream += share_of(ds, parameter);
 	}
-	return true;
 }
 
-bool fsdp_deepspeed_join_frozen(struct fsdp_deepspeed *ds, struct fsdp_error **ret_error)
+void fsdp_deepspeed_join_frozen(struct fsdp_deepspeed *ds)
 {
 	for (size_t i = 0; i < ds->slice.parameter_count; i++) {
 		const struct fsdp_deepspeed_parameter *parameter =
@@ -488,14 +469,11 @@ bool fsdp_deepspeed_join_frozen(struct fsdp_deepspeed *ds, struct fsdp_error **r
 			uint64_t first = fsdp_min(rank * part, parameter->numel);
 			if (flat == NULL)
 				continue;
-			if (!begin_joined(ds, &joined, flat, ret_error) ||
-				!add_run(ds, &joined, flat, first,
-					fsdp_min(flat->numel, parameter->numel - first),
-					0, ret_error))
-				return false;
+			begin_joined(ds, &joined, flat);
+			add_run(ds, &joined, flat, first,
+				fsdp_min(flat->numel, parameter->numel - first), 0);
 		}
 	}
-	return true;
 }
 
 /* ---- whether files are missing ---- */

@@ -11,13 +11,12 @@
 
 /* ---- stored tensors ---- */
 
-static bool build_index(struct fsdp_deepspeed *ds, struct fsdp_error **ret_error)
+static void build_index(struct fsdp_deepspeed *ds)
 {
 	struct fsdp_arena *scratch = ds->reading->scratch;
 	size_t room = 2 * ds->stored_count + 2;
 	ds->indexed = FSDP_TAKE(scratch, ds->indexed, room);
-	if (ds->indexed == NULL || !fsdp_names_init(&ds->index, scratch))
-		return fsdp_arena_fail(scratch, ret_error);
+	(void)fsdp_names_init(&ds->index, scratch);
 	for (size_t i = 0; i < ds->stored_count; i++) {
 		const struct fsdp_deepspeed_stored *stored = &ds->stored[i];
 		if (!stored->has_piece)
@@ -33,12 +32,9 @@ static bool build_index(struct fsdp_deepspeed *ds, struct fsdp_error **ret_error
 		uint32_t id = parent != FSDP_NONE
 				      ? fsdp_names_child(&ds->index, parent, stored->name)
 				      : FSDP_NONE;
-		if (id == FSDP_NONE)
-			return fsdp_arena_fail(scratch, ret_error);
 		if (ds->indexed[id] == 0)
 			ds->indexed[id] = (uint32_t)i + 1;
 	}
-	return true;
 }
 
 static uint32_t rank_of_stored(const struct fsdp_deepspeed *ds, size_t index)
@@ -47,15 +43,12 @@ static uint32_t rank_of_stored(const struct fsdp_deepspeed *ds, size_t index)
 	return stored->has_piece ? stored->piece.rank : FSDP_NONE;
 }
 
-bool fsdp_deepspeed_remove_stored(
-	struct fsdp_deepspeed *ds, struct fsdp_error **ret_error)
+void fsdp_deepspeed_remove_stored(struct fsdp_deepspeed *ds)
 {
 	struct fsdp_model *model = ds->reading->model;
 	struct fsdp_arena *scratch = ds->reading->scratch;
 	size_t count = model->tensors.count - ds->first_tensor;
 	ds->stored = FSDP_TAKE(scratch, ds->stored, count + 1);
-	if (ds->stored == NULL)
-		return fsdp_arena_fail(scratch, ret_error);
 	for (size_t i = 0; i < count; i++) {
 		struct fsdp_deepspeed_stored *stored = &ds->stored[i];
 		stored->tensor = *fsdp_model_tensor(model, ds->first_tensor + i);
@@ -65,15 +58,12 @@ bool fsdp_deepspeed_remove_stored(
 				*fsdp_model_piece(model, stored->tensor.first_piece);
 		stored->numel = fsdp_model_numel(model, &stored->tensor);
 		stored->name = fsdp_model_name(model, stored->tensor.raw_name, scratch);
-		if (stored->name.data == NULL)
-			return fsdp_arena_fail(scratch, ret_error);
 	}
 	ds->stored_count = count;
 	fsdp_build_take_back(
 		model, ds->first_tensor, ds->first_piece, model->values.count);
-	return build_index(ds, ret_error) &&
-	       fsdp_deepspeed_order(
-		       ds, count, rank_of_stored, &ds->stored_order, ret_error);
+	build_index(ds);
+	fsdp_deepspeed_order(ds, count, rank_of_stored, &ds->stored_order);
 }
 
 static const struct fsdp_deepspeed_stored *find_of_rank(
@@ -129,7 +119,7 @@ const struct fsdp_deepspeed_stored *fsdp_deepspeed_find_flat(
 
 uint32_t fsdp_deepspeed_add_tensor(struct fsdp_deepspeed *ds,
 	const struct fsdp_deepspeed_target *target,
-	const struct fsdp_deepspeed_stored *like, struct fsdp_error **ret_error)
+	const struct fsdp_deepspeed_stored *like)
 {
 	struct fsdp_model *model = ds->reading->model;
 	const char *prefix = target->prefix != NULL ? target->prefix : "";
@@ -137,10 +127,6 @@ uint32_t fsdp_deepspeed_add_tensor(struct fsdp_deepspeed *ds,
 	size_t before = strlen(prefix), size = target->fqn.size, after = strlen(suffix);
 	unsigned char *text = fsdp_arena_take(model->arena, before + size + after + 1, 1);
 	struct fsdp_tensor_record record = like->tensor;
-	if (text == NULL) {
-		fsdp_arena_fail(model->arena, ret_error);
-		return FSDP_NONE;
-	}
 	memcpy(text, prefix, before);
 	memcpy(text + before, target->fqn.data, size);
 	memcpy(text + before + size, suffix, after);
@@ -153,20 +139,19 @@ uint32_t fsdp_deepspeed_add_tensor(struct fsdp_deepspeed *ds,
 	record.path = FSDP_NONE;
 	record.role = (uint8_t)target->role;
 	record.flags &= (uint16_t)~FSDP_TENSOR_ROLE_INFERRED;
-	if (!fsdp_build_names(model, 0, fsdp_span(text, before + size + after), false,
-		    &record.name, &record.raw_name, ret_error))
-		return FSDP_NONE;
-	return fsdp_build_tensor(model, &record, ret_error);
+	fsdp_build_names(model, 0, fsdp_span(text, before + size + after), false,
+		&record.name, &record.raw_name);
+	return fsdp_build_tensor(model, &record);
 }
 
 uint32_t fsdp_deepspeed_add_stored(struct fsdp_deepspeed *ds,
 	const struct fsdp_deepspeed_target *target,
-	const struct fsdp_deepspeed_stored *stored, struct fsdp_error **ret_error)
+	const struct fsdp_deepspeed_stored *stored)
 {
 	struct fsdp_piece_record piece = stored->piece;
-	piece.tensor = fsdp_deepspeed_add_tensor(ds, target, stored, ret_error);
+	piece.tensor = fsdp_deepspeed_add_tensor(ds, target, stored);
 	if (piece.tensor == FSDP_NONE ||
-		fsdp_build_piece(ds->reading->model, &piece, ret_error) == FSDP_NONE)
+		fsdp_build_piece(ds->reading->model, &piece) == FSDP_NONE)
 		return FSDP_NONE;
 	return piece.tensor;
 }
@@ -185,7 +170,7 @@ uint32_t fsdp_deepspeed_add_stored(struct fsdp_deepspeed *ds,
  * Origin: deepspeed/runtime/engine.py, runtime/pipe/module.py (0.19.8), and files of it.
  */
 
-bool fsdp_deepspeed_add_frozen(struct fsdp_deepspeed *ds, struct fsdp_error **ret_error)
+void fsdp_deepspeed_add_frozen(struct fsdp_deepspeed *ds)
 {
 	size_t end = ds->stored_order.begin[ds->slice_index + 1];
 	for (size_t i = ds->stored_order.begin[ds->slice_index]; i < end; i++) {
@@ -195,54 +180,41 @@ bool fsdp_deepspeed_add_frozen(struct fsdp_deepspeed *ds, struct fsdp_error **re
 		if (fsdp_deepspeed_data_rank_of(ds, stored->piece.rank) ==
 				ds->first_data &&
 			fsdp_span_behind(
-				stored->name, "frozen_param_fragments.", &target.fqn) &&
-			fsdp_deepspeed_add_stored(ds, &target, stored, ret_error) ==
-				FSDP_NONE)
-			return false;
+				stored->name, "frozen_param_fragments.", &target.fqn))
+			fsdp_deepspeed_add_stored(ds, &target, stored);
 	}
-	return true;
 }
 
 /* A second name for a tensor: the same pieces. */
-static bool add_alias(struct fsdp_deepspeed *ds, struct fsdp_span alias, uint32_t target,
-	struct fsdp_error **ret_error)
+static void add_alias(struct fsdp_deepspeed *ds, struct fsdp_span alias, uint32_t target)
 {
 	struct fsdp_model *model = ds->reading->model;
 	const struct fsdp_deepspeed_stored like = { .tensor = *fsdp_model_tensor(
 							    model, target) };
 	const struct fsdp_deepspeed_target named = { .fqn = alias,
 		.role = like.tensor.role };
-	uint32_t tensor = fsdp_deepspeed_add_tensor(ds, &named, &like, ret_error);
-	if (tensor == FSDP_NONE)
-		return false;
+	uint32_t tensor = fsdp_deepspeed_add_tensor(ds, &named, &like);
 	for (uint32_t i = 0; i < like.tensor.piece_count; i++) {
 		struct fsdp_piece_record piece =
 			*fsdp_model_piece(model, like.tensor.first_piece + i);
 		piece.tensor = tensor;
-		if (fsdp_build_piece(model, &piece, ret_error) == FSDP_NONE)
-			return false;
+		fsdp_build_piece(model, &piece);
 	}
-	return true;
 }
 
-bool fsdp_deepspeed_join_shared(struct fsdp_deepspeed *ds, struct fsdp_error **ret_error)
+void fsdp_deepspeed_join_shared(struct fsdp_deepspeed *ds)
 {
 	struct fsdp_model *model = ds->reading->model;
 	size_t names = model->names.list.count;
 	uint32_t *owners = FSDP_TAKE(ds->reading->scratch, owners, names);
-	if (owners == NULL)
-		return fsdp_arena_fail(ds->reading->scratch, ret_error);
 	for (size_t i = ds->slice.first_tensor; i < model->tensors.count; i++)
 		owners[fsdp_model_tensor(model, i)->raw_name] = (uint32_t)i + 1;
 	for (size_t i = 0; i < ds->slice.shared_count; i++) {
 		uint32_t name =
 			fsdp_names_find(&model->names, 0, ds->slice.shared[i].target);
-		if (name < names && owners[name] != 0 &&
-			!add_alias(ds, ds->slice.shared[i].alias, owners[name] - 1,
-				ret_error))
-			return false;
+		if (name < names && owners[name] != 0)
+			add_alias(ds, ds->slice.shared[i].alias, owners[name] - 1);
 	}
-	return true;
 }
 
 /* Owner of a stored tensor, from its name. */
@@ -288,9 +260,8 @@ static enum stored_place place_of(const struct fsdp_deepspeed *ds,
 }
 
 /* Of ZeRO 3 each rank's file has all buffers. */
-static bool add_copies(struct fsdp_deepspeed *ds,
-	const struct fsdp_deepspeed_stored *first, uint32_t tensor,
-	struct fsdp_error **ret_error)
+static void add_copies(struct fsdp_deepspeed *ds,
+	const struct fsdp_deepspeed_stored *first, uint32_t tensor)
 {
 	struct fsdp_model *model = ds->reading->model;
 	for (uint32_t rank = ds->first_data + 1; rank < ds->data_files; rank++) {
@@ -304,10 +275,8 @@ static bool add_copies(struct fsdp_deepspeed *ds,
 			continue;
 		struct fsdp_piece_record piece = stored->piece;
 		piece.tensor = tensor;
-		if (fsdp_build_piece(model, &piece, ret_error) == FSDP_NONE)
-			return false;
+		fsdp_build_piece(model, &piece);
 	}
-	return true;
 }
 
 /* In place of each parameter that it cuts ZeRO 3 saves an empty tensor, and old releases
@@ -321,7 +290,7 @@ static bool is_placeholder(
 	       fsdp_names_find_child(&ds->slice.declared, 0, fqn) != FSDP_NONE;
 }
 
-bool fsdp_deepspeed_add_declared(struct fsdp_deepspeed *ds, struct fsdp_error **ret_error)
+void fsdp_deepspeed_add_declared(struct fsdp_deepspeed *ds)
 {
 	for (size_t i = 0; i < ds->slice.parameter_count; i++) {
 		const struct fsdp_deepspeed_target target = {
@@ -335,12 +304,9 @@ bool fsdp_deepspeed_add_declared(struct fsdp_deepspeed *ds, struct fsdp_error **
 		snprintf(name, sizeof name, "module.%.*s", FSDP_TEXT(target.fqn));
 		const struct fsdp_deepspeed_stored *stored =
 			find_stored(ds, fsdp_span_text(name), ds->first_data);
-		if (stored != NULL && is_placeholder(ds, stored) &&
-			fsdp_deepspeed_add_tensor(ds, &target, stored, ret_error) ==
-				FSDP_NONE)
-			return false;
+		if (stored != NULL && is_placeholder(ds, stored))
+			fsdp_deepspeed_add_tensor(ds, &target, stored);
 	}
-	return true;
 }
 
 /* An empty tensor of ZeRO-3 without data elsewhere: releases before 0.9 did not save what
@@ -370,7 +336,7 @@ static void check_lost(
 			"frozen weights were not saved: the model states have an empty placeholder only");
 }
 
-bool fsdp_deepspeed_add_module(struct fsdp_deepspeed *ds, struct fsdp_error **ret_error)
+void fsdp_deepspeed_add_module(struct fsdp_deepspeed *ds)
 {
 	static const int roles[] = {
 		[PLACE_BUFFER] = FSDP_ROLE_BUFFER,
@@ -400,23 +366,19 @@ bool fsdp_deepspeed_add_module(struct fsdp_deepspeed *ds, struct fsdp_error **re
 		target.role = place != PLACE_MODULE ? roles[place]
 			      : ds->world_size == 0 ? FSDP_ROLE_PARAM
 						    : FSDP_ROLE_OTHER;
-		uint32_t tensor =
-			fsdp_deepspeed_add_stored(ds, &target, stored, ret_error);
-		if (tensor == FSDP_NONE)
-			return false;
+		uint32_t tensor = fsdp_deepspeed_add_stored(ds, &target, stored);
 		if (place == PLACE_APART)
 			fsdp_model_tensor(ds->reading->model, tensor)->flags |=
 				FSDP_TENSOR_RANKS_OWN;
-		if (place == PLACE_BUFFER && !add_copies(ds, stored, tensor, ret_error))
-			return false;
+		if (place == PLACE_BUFFER)
+			add_copies(ds, stored, tensor);
 	}
-	return true;
 }
 
 /* A layer's file contains the tensor-parallel rank; the names of the masters determine
  * its stage. If masters exist, these are the copies of training. */
-static bool add_layer(struct fsdp_deepspeed *ds, struct fsdp_deepspeed_stored *stored,
-	struct fsdp_span name, struct fsdp_error **ret_error)
+static void add_layer(struct fsdp_deepspeed *ds, struct fsdp_deepspeed_stored *stored,
+	struct fsdp_span name)
 {
 	struct fsdp_span rest = name;
 	uint32_t layer = 0, part = stored->piece.rank % ds->tensor_ranks;
@@ -435,10 +397,10 @@ static bool add_layer(struct fsdp_deepspeed *ds, struct fsdp_deepspeed_stored *s
 			ds, 0, (stage - 1) * ds->tensor_ranks + part);
 	else if (ds->tensor_ranks == 1)
 		stored->piece.rank = FSDP_NONE;
-	return fsdp_deepspeed_add_stored(ds, &target, stored, ret_error) != FSDP_NONE;
+	fsdp_deepspeed_add_stored(ds, &target, stored);
 }
 
-bool fsdp_deepspeed_add_parts(struct fsdp_deepspeed *ds, struct fsdp_error **ret_error)
+void fsdp_deepspeed_add_parts(struct fsdp_deepspeed *ds)
 {
 	for (size_t i = 0; i < ds->stored_count; i++) {
 		struct fsdp_deepspeed_stored *stored = &ds->stored[i];
@@ -450,15 +412,11 @@ bool fsdp_deepspeed_add_parts(struct fsdp_deepspeed *ds, struct fsdp_error **ret
 				.role = FSDP_ROLE_PARAM };
 			if (ds->model_ranks == 1)
 				stored->piece.rank = FSDP_NONE;
-			if (fsdp_deepspeed_add_stored(ds, &target, stored, ret_error) ==
-				FSDP_NONE)
-				return false;
+			fsdp_deepspeed_add_stored(ds, &target, stored);
 		}
-		if (fsdp_span_behind(stored->name, FSDP_DEEPSPEED_LAYER ".", &name) &&
-			!add_layer(ds, stored, name, ret_error))
-			return false;
+		if (fsdp_span_behind(stored->name, FSDP_DEEPSPEED_LAYER ".", &name))
+			add_layer(ds, stored, name);
 	}
-	return true;
 }
 
 /* ---- slices of tensor parallelism ---- */
@@ -546,35 +504,31 @@ struct slice_place {
 };
 
 /* Contiguous elements of the slice from `skip` on, as a run of the full parameter. */
-static bool add_part_run(struct fsdp_join *join, const struct slice_place *slot,
-	const struct fsdp_piece_record *from, int64_t to, int64_t skip, int64_t count,
-	struct fsdp_error **ret_error)
+static void add_part_run(struct fsdp_join *join, const struct slice_place *slot,
+	const struct fsdp_piece_record *from, int64_t to, int64_t skip, int64_t count)
 {
 	struct fsdp_model *model = join->reading->model;
 	struct fsdp_piece_record piece = *from;
 	int64_t run[3] = { to, count, fsdp_model_ints(model, from->box)[2] + skip };
 	if (count <= 0)
-		return true;
+		return;
 	piece.tensor = slot->tensor;
 	piece.storage_offset += (uint64_t)skip;
-	piece.box = fsdp_build_ints(model, run, 3, ret_error);
-	return piece.box != FSDP_NONE &&
-	       fsdp_build_piece(model, &piece, ret_error) != FSDP_NONE;
+	piece.box = fsdp_build_ints(model, run, 3);
+	fsdp_build_piece(model, &piece);
 }
 
 /* The same as a box: `offsets`, then `sizes`. */
-static bool add_part_box(struct fsdp_join *join, const struct slice_place *slot,
-	const struct fsdp_piece_record *from, const int64_t *box, int64_t skip,
-	struct fsdp_error **ret_error)
+static void add_part_box(struct fsdp_join *join, const struct slice_place *slot,
+	const struct fsdp_piece_record *from, const int64_t *box, int64_t skip)
 {
 	struct fsdp_model *model = join->reading->model;
 	struct fsdp_piece_record piece = *from;
 	piece.tensor = slot->tensor;
 	piece.storage_offset += (uint64_t)skip;
 	piece.is_run = false;
-	piece.box = fsdp_build_ints(model, box, 2 * (size_t)slot->dims, ret_error);
-	return piece.box != FSDP_NONE &&
-	       fsdp_build_piece(model, &piece, ret_error) != FSDP_NONE;
+	piece.box = fsdp_build_ints(model, box, 2 * (size_t)slot->dims);
+	fsdp_build_piece(model, &piece);
 }
 
 /* Elements of one row of the first dimension. */
@@ -587,36 +541,35 @@ static int64_t row_of(const struct slice_place *slot)
 }
 
 /* Rows of a slice that is whole in its file. */
-static bool add_rows(struct fsdp_join *join, const struct slice_place *slot,
-	const struct fsdp_piece_record *from, int64_t to, int64_t first, int64_t count,
-	struct fsdp_error **ret_error)
+static void add_rows(struct fsdp_join *join, const struct slice_place *slot,
+	const struct fsdp_piece_record *from, int64_t to, int64_t first, int64_t count)
 {
 	int64_t box[2 * FSDP_DIMS_MAX] = { to };
 	memcpy(box + slot->dims, slot->shape, slot->dims * sizeof *box);
 	box[slot->dims] = count;
-	return add_part_box(join, slot, from, box, first * row_of(slot), ret_error);
+	add_part_box(join, slot, from, box, first * row_of(slot));
 }
 
 /* Two concatenated parameters, in each slice a part of both. */
-static bool add_halves(struct fsdp_join *join, const struct slice_place *slot,
-	const struct fsdp_piece_record *from, int64_t start, int64_t count,
-	struct fsdp_error **ret_error)
+static void add_halves(struct fsdp_join *join, const struct slice_place *slot,
+	const struct fsdp_piece_record *from, int64_t start, int64_t count)
 {
 	int64_t rows = slot->shape[0] / 2, lower = (slot->whole[0] + slot->before) / 2;
 	int64_t row = row_of(slot), half = rows * row, upper = 0;
-	if (!from->is_run)
-		return add_rows(join, slot, from, slot->before / 2, 0, rows, ret_error) &&
-		       add_rows(join, slot, from, lower, rows, rows, ret_error);
+	if (!from->is_run) {
+		add_rows(join, slot, from, slot->before / 2, 0, rows);
+		add_rows(join, slot, from, lower, rows, rows);
+		return;
+	}
 	if (start < half)
 		upper = count < half - start ? count : half - start;
-	return add_part_run(join, slot, from, slot->before / 2 * row + start, 0, upper,
-		       ret_error) &&
-	       add_part_run(join, slot, from, lower * row + (start + upper - half), upper,
-		       count - upper, ret_error);
+	add_part_run(join, slot, from, slot->before / 2 * row + start, 0, upper);
+	add_part_run(join, slot, from, lower * row + (start + upper - half), upper,
+		count - upper);
 }
 
-static bool add_slice_piece(struct fsdp_join *join, const struct slice_place *slot,
-	const struct fsdp_piece_record *from, struct fsdp_error **ret_error)
+static void add_slice_piece(struct fsdp_join *join, const struct slice_place *slot,
+	const struct fsdp_piece_record *from)
 {
 	struct fsdp_model *model = join->reading->model;
 	const int64_t *run = from->is_run ? fsdp_model_ints(model, from->box) : NULL;
@@ -633,23 +586,26 @@ static bool add_slice_piece(struct fsdp_join *join, const struct slice_place *sl
 			int64_t rest = left < width - at ? left : width - at;
 			int64_t box[4] = { (start + done) / width, slot->before + at,
 				whole ? left / width : 1, whole ? width : rest };
-			if (!add_part_box(join, slot, from, box, done, ret_error))
-				return false;
+			add_part_box(join, slot, from, box, done);
 			done += box[2] * box[3];
 		}
-		return true;
+		return;
 	}
-	if (slot->cut == FSDP_CUT_HALVES)
-		return add_halves(join, slot, from, start, count, ret_error);
-	if (slot->cut == FSDP_CUT_ROWS && run != NULL)
-		return add_part_run(join, slot, from, slot->before * row + start, 0,
-			count, ret_error);
-	if (slot->cut == FSDP_CUT_ROWS)
-		return add_rows(
-			join, slot, from, slot->before, 0, slot->shape[0], ret_error);
+	if (slot->cut == FSDP_CUT_HALVES) {
+		add_halves(join, slot, from, start, count);
+		return;
+	}
+	if (slot->cut == FSDP_CUT_ROWS && run != NULL) {
+		add_part_run(join, slot, from, slot->before * row + start, 0, count);
+		return;
+	}
+	if (slot->cut == FSDP_CUT_ROWS) {
+		add_rows(join, slot, from, slot->before, 0, slot->shape[0]);
+		return;
+	}
 	struct fsdp_piece_record piece = *from;
 	piece.tensor = slot->tensor;
-	return fsdp_build_piece(model, &piece, ret_error) != FSDP_NONE;
+	fsdp_build_piece(model, &piece);
 }
 
 /* Runs and whole tensors are put together, boxes and strides are not. */
@@ -670,20 +626,15 @@ static bool are_plain(const struct cut_slices *slices, uint32_t first, enum fsdp
 	return true;
 }
 
-static bool add_whole(struct fsdp_join *join, const struct cut_slices *slices,
-	uint32_t first, enum fsdp_cut cut, const int64_t *whole,
-	struct fsdp_error **ret_error)
+static void add_whole(struct fsdp_join *join, const struct cut_slices *slices,
+	uint32_t first, enum fsdp_cut cut, const int64_t *whole)
 {
 	struct fsdp_model *model = join->reading->model;
 	struct fsdp_tensor_record record = slices->tensors[first - 1];
 	int dim = dimension_of(cut);
-	record.shape = fsdp_build_ints(model, whole, record.dims, ret_error);
+	record.shape = fsdp_build_ints(model, whole, record.dims);
 	struct slice_place slot = { .cut = cut, .whole = whole, .dims = record.dims };
-	if (record.shape == FSDP_NONE)
-		return false;
-	slot.tensor = fsdp_build_tensor(model, &record, ret_error);
-	if (slot.tensor == FSDP_NONE)
-		return false;
+	slot.tensor = fsdp_build_tensor(model, &record);
 	for (uint32_t id = first; id != 0; id = slices->next[id - 1]) {
 		const struct fsdp_tensor_record *tensor = &slices->tensors[id - 1];
 		int64_t shape[FSDP_DIMS_MAX];
@@ -693,47 +644,39 @@ static bool add_whole(struct fsdp_join *join, const struct cut_slices *slices,
 		if (slices->slice[id - 1] % join->ranks == 0)
 			slot.before = 0;
 		for (uint32_t i = 0; i < tensor->piece_count; i++)
-			if (!add_slice_piece(join, &slot,
-				    &slices->pieces[tensor->first_piece -
-						    slices->first_piece + i],
-				    ret_error))
-				return false;
+			add_slice_piece(join, &slot,
+				&slices->pieces[tensor->first_piece -
+						slices->first_piece + i]);
 		slot.before += dim >= 0 ? shape[dim] : 0;
 	}
-	return true;
 }
 
-static bool add_again(struct fsdp_join *join, const struct cut_slices *slices,
-	uint32_t index, struct fsdp_error **ret_error)
+static void add_again(
+	struct fsdp_join *join, const struct cut_slices *slices, uint32_t index)
 {
 	struct fsdp_model *model = join->reading->model;
 	const struct fsdp_tensor_record *tensor = &slices->tensors[index];
-	uint32_t id = fsdp_build_tensor(model, tensor, ret_error);
+	uint32_t id = fsdp_build_tensor(model, tensor);
 	for (uint32_t i = 0; i < tensor->piece_count && id != FSDP_NONE; i++) {
 		struct fsdp_piece_record piece =
 			slices->pieces[tensor->first_piece - slices->first_piece + i];
 		piece.tensor = id;
-		if (fsdp_build_piece(model, &piece, ret_error) == FSDP_NONE)
-			return false;
+		fsdp_build_piece(model, &piece);
 	}
-	return id != FSDP_NONE;
 }
 
 /* How the slices of a name are put together; FSDP_CUT_UNKNOWN: not at all. */
-static bool find_cut(struct fsdp_join *join, const struct cut_slices *slices,
-	uint32_t first, enum fsdp_cut *ret_cut, int64_t *whole,
-	struct fsdp_error **ret_error)
+static void find_cut(struct fsdp_join *join, const struct cut_slices *slices,
+	uint32_t first, enum fsdp_cut *ret_cut, int64_t *whole)
 {
 	const struct fsdp_tensor_record *tensor = &slices->tensors[first - 1];
 	bool everywhere, buffer = tensor->role == FSDP_ROLE_BUFFER;
 	struct fsdp_span name = fsdp_model_name(
 		join->reading->model, tensor->raw_name, join->reading->scratch);
 	*ret_cut = FSDP_CUT_UNKNOWN;
-	if (name.data == NULL)
-		return fsdp_arena_fail(join->reading->scratch, ret_error);
 	if (slices->next[first - 1] == 0 || tensor->dims == 0 || buffer ||
 		(tensor->flags & FSDP_TENSOR_RANKS_OWN) != 0)
-		return true;
+		return;
 	/* The parameter of a tensor, or of a state or a copy. */
 	struct fsdp_span rest = name;
 	if (tensor->role == FSDP_ROLE_OPTIM && fsdp_span_behind(name, "state.", &rest)) {
@@ -746,7 +689,7 @@ static bool find_cut(struct fsdp_join *join, const struct cut_slices *slices,
 	enum fsdp_cut cut = fsdp_slicing_of(join->slicing, rest, &everywhere);
 	join->averaged += cut == FSDP_CUT_MEAN && tensor->role == FSDP_ROLE_PARAM;
 	if (cut == FSDP_CUT_UNKNOWN || cut == FSDP_CUT_MEAN)
-		return true;
+		return;
 	/* Of one rank in a stage all is whole. */
 	if (join->ranks == 1)
 		cut = FSDP_CUT_COPY;
@@ -754,11 +697,9 @@ static bool find_cut(struct fsdp_join *join, const struct cut_slices *slices,
 		measure_whole(join, slices, first, cut, whole) &&
 		are_plain(slices, first, cut))
 		*ret_cut = cut;
-	return true;
 }
 
-static bool remove_slices(
-	struct fsdp_join *join, struct cut_slices *slices, struct fsdp_error **ret_error)
+static void remove_slices(struct fsdp_join *join, struct cut_slices *slices)
 {
 	struct fsdp_model *model = join->reading->model;
 	struct fsdp_arena *scratch = join->reading->scratch;
@@ -768,9 +709,6 @@ static bool remove_slices(
 	struct fsdp_piece_record *copies = FSDP_TAKE(scratch, copies, pieces + 1);
 	slices->slice = FSDP_TAKE(scratch, slices->slice, count + 1);
 	slices->next = FSDP_TAKE(scratch, slices->next, count + 1);
-	if (tensors == NULL || copies == NULL || slices->slice == NULL ||
-		slices->next == NULL)
-		return fsdp_arena_fail(scratch, ret_error);
 	uint32_t slice = 0;
 	for (size_t i = 0; i < count; i++) {
 		tensors[i] = *fsdp_model_tensor(model, (join->first_tensor + i));
@@ -784,10 +722,9 @@ static bool remove_slices(
 	slices->tensors = tensors;
 	slices->pieces = copies;
 	slices->first_piece = (uint32_t)join->first_piece;
-	return true;
 }
 
-bool fsdp_join_slices(struct fsdp_join *join, struct fsdp_error **ret_error)
+void fsdp_join_slices(struct fsdp_join *join)
 {
 	struct fsdp_model *model = join->reading->model;
 	struct fsdp_arena *scratch = join->reading->scratch;
@@ -796,13 +733,10 @@ bool fsdp_join_slices(struct fsdp_join *join, struct fsdp_error **ret_error)
 	struct cut_slices slices = { 0 };
 	int64_t whole[FSDP_DIMS_MAX];
 	if (join->slices == 1 || !join->slicing->is_patterned)
-		return true;
+		return;
 	uint32_t *last = FSDP_TAKE(scratch, last, names);
 	bool *taken = fsdp_arena_take(scratch, count + 1, 1);
-	if (last == NULL || taken == NULL)
-		return fsdp_arena_fail(scratch, ret_error);
-	if (!remove_slices(join, &slices, ret_error))
-		return false;
+	remove_slices(join, &slices);
 	for (uint32_t i = 0; i < count; i++) {
 		uint32_t *known = &last[slices.tensors[i].raw_name];
 		if (*known != 0)
@@ -816,16 +750,12 @@ bool fsdp_join_slices(struct fsdp_join *join, struct fsdp_error **ret_error)
 		enum fsdp_cut cut;
 		if (taken[i])
 			continue;
-		if (!find_cut(join, &slices, i + 1, &cut, whole, ret_error))
-			return false;
+		find_cut(join, &slices, i + 1, &cut, whole);
 		if (cut != FSDP_CUT_UNKNOWN) {
-			if (!add_whole(join, &slices, i + 1, cut, whole, ret_error))
-				return false;
+			add_whole(join, &slices, i + 1, cut, whole);
 			continue;
 		}
 		for (uint32_t id = i + 1; id != 0; id = slices.next[id - 1])
-			if (!add_again(join, &slices, id - 1, ret_error))
-				return false;
+			add_again(join, &slices, id - 1);
 	}
-	return true;
 }

@@ -226,8 +226,8 @@ static bool add_extents(struct legacy *legacy, struct fsdp_error **ret_error)
 			.missing = true,
 		};
 		if (fsdp_build_extent(legacy->reading->model, &extent,
-			    fsdp_torch_key(torch, i), ret_error) == FSDP_NONE)
-			return false;
+			    fsdp_torch_key(torch, i)) == FSDP_NONE)
+			return fsdp_model_fail(legacy->reading->model, ret_error);
 	}
 	return true;
 }
@@ -611,14 +611,15 @@ static bool read_stream(struct fsdp_reading *reading, const struct fsdp_look *lo
 	legacy->source = legacy->storages = look->source;
 	legacy->at = magic_bytes(look->head);
 	legacy->file = look->path;
-	legacy->file_id = fsdp_build_file(
-		reading->model, look->path, look->source.size, FSDP_NONE, ret_error);
+	legacy->file_id =
+		fsdp_build_file(reading->model, look->path, look->source.size, FSDP_NONE);
 	reading->model->format = (struct fsdp_format){
 		.family = fsdp_family_torch_legacy.name,
 		.title = fsdp_family_torch_legacy.title,
 		.writer = "torch.save",
 	};
-	return legacy->file_id != FSDP_NONE && run(legacy, read_all, ret_error);
+	return legacy->file_id != FSDP_NONE ? run(legacy, read_all, ret_error)
+					    : fsdp_model_fail(reading->model, ret_error);
 }
 
 static const char *const rankless[] = { "torch-legacy", "torch-tar", NULL };
@@ -664,8 +665,9 @@ static bool open_member(
 	legacy->at = 0;
 	legacy->file = legacy->facts.file = legacy->torch.file = text;
 	legacy->file_id = fsdp_build_file(
-		legacy->reading->model, text, legacy->source.size, FSDP_NONE, ret_error);
-	return legacy->file_id != FSDP_NONE;
+		legacy->reading->model, text, legacy->source.size, FSDP_NONE);
+	return legacy->file_id != FSDP_NONE ||
+	       fsdp_model_fail(legacy->reading->model, ret_error);
 }
 
 /* Keys are numbers, and texts in the ids. */
@@ -890,10 +892,9 @@ static bool open_tar(struct legacy *legacy, const struct fsdp_look *look,
 	struct fsdp_model *model = legacy->reading->model;
 	legacy->tar = look->source;
 	legacy->file = look->tar;
-	legacy->file_id = fsdp_build_file(
-		model, look->tar, look->source.size, FSDP_NONE, ret_error);
+	legacy->file_id = fsdp_build_file(model, look->tar, look->source.size, FSDP_NONE);
 	if (legacy->file_id == FSDP_NONE)
-		return false;
+		return fsdp_model_fail(model, ret_error);
 	fsdp_model_file(model, legacy->file_id)->is_tar = true;
 	return true;
 }
@@ -1146,9 +1147,9 @@ static bool add_bare_extents(struct pickles *file, struct fsdp_error **ret_error
 			extent.length = extent.size;
 			extent.missing = false;
 		}
-		if (fsdp_build_extent(model, &extent, fsdp_torch_key(&file->torch, i),
-			    ret_error) == FSDP_NONE)
-			return false;
+		if (fsdp_build_extent(model, &extent, fsdp_torch_key(&file->torch, i)) ==
+			FSDP_NONE)
+			return fsdp_model_fail(model, ret_error);
 	}
 	return true;
 }
@@ -1247,9 +1248,9 @@ static bool read(struct fsdp_reading *reading, const struct fsdp_look *look,
 		.title = fsdp_family_pickle.title,
 	};
 	file->file_id = fsdp_build_file(
-		reading->model, look->path, look->source.size, reading->rank, ret_error);
+		reading->model, look->path, look->source.size, reading->rank);
 	if (file->file_id == FSDP_NONE)
-		return false;
+		return fsdp_model_fail(reading->model, ret_error);
 	/* What follows the first is looked at for what it would call, as long as it is
 	 * pickles. */
 	uint64_t most = fsdp_limit(file->reading->limits, FSDP_LIMIT_PICKLE_STREAMS);

@@ -121,8 +121,7 @@ static const char *torch_layout(
 	if (text.data == NULL || !fsdp_span_begins(text, prefix))
 		return NULL;
 	return fsdp_build_text(torch->model,
-		fsdp_span(text.data + prefix.size, text.size - prefix.size),
-		&torch->error);
+		fsdp_span(text.data + prefix.size, text.size - prefix.size));
 }
 
 /* Keeps a torch tensor, answers with its index or FSDP_NONE. */
@@ -323,7 +322,7 @@ enum rebuild {
 
 static const char *keep_text(struct fsdp_torch *torch, struct fsdp_span text)
 {
-	return fsdp_build_text(torch->model, text, &torch->error);
+	return fsdp_build_text(torch->model, text);
 }
 
 /* "cuda:1" out of `torch.device("cuda", 1)`; NULL if it is something else. */
@@ -403,8 +402,8 @@ static bool set_view(struct fsdp_torch *torch, struct fsdp_torch_tensor *tensor,
 	}
 	tensor->dims = (uint8_t)dims;
 	tensor->shape = fsdp_build_ints(
-		torch->model, packed, tensor->contiguous ? dims : 2 * dims, ret_error);
-	return tensor->shape != FSDP_NONE;
+		torch->model, packed, tensor->contiguous ? dims : 2 * dims);
+	return tensor->shape != FSDP_NONE || fsdp_model_fail(torch->model, ret_error);
 }
 
 /* A size and the stride after it. */
@@ -550,9 +549,9 @@ static bool rebuild_quantised(struct fsdp_torch *torch, struct fsdp_pickle *pick
 	struct fsdp_quantizer *quantizer =
 		rare == NULL ? NULL
 			     : fsdp_build_push(torch->model, &torch->model->quantizers,
-				       &rare->quantizer, ret_error);
+				       &rare->quantizer);
 	if (quantizer == NULL)
-		return false;
+		return fsdp_model_fail(torch->model, ret_error);
 	quantizer->scheme = keep_text(torch, fsdp_pickle_named(pickle, scheme)->name);
 	quantizer->axis = -1;
 	if (fsdp_pickle_count(pickle, parts) == 3)
@@ -872,10 +871,10 @@ static bool fold_size(void *context, struct fsdp_pickle *pickle,
 		index < (1u << 27) ? fsdp_vec_push(&torch->sizes) : NULL;
 	if (size == NULL)
 		return fsdp_arena_fail(torch->scratch, ret_error);
-	size->at = fsdp_build_ints(torch->model, items, count, ret_error);
+	size->at = fsdp_build_ints(torch->model, items, count);
 	size->count = (uint32_t)count;
 	*ret_number = (uint32_t)index << 2 | FSDP_TORCH_SIZE;
-	return size->at != FSDP_NONE;
+	return size->at != FSDP_NONE || fsdp_model_fail(torch->model, ret_error);
 }
 
 /* `torch FloatTensor` from before version 0.4: NEWOBJ, then BUILD (storage, offset, size,
@@ -995,16 +994,11 @@ bool fsdp_torch_read(struct fsdp_torch *torch, struct fsdp_span stream, uint64_t
 	options.folds = torch_folds(&options.fold_count);
 	torch->stream = stream;
 	fsdp_torch_watch(torch, &options, stream.size, base);
+	fsdp_arena_hold(torch->scratch);
 	bool read = fsdp_pickle_read(
 		stream, torch->scratch, &options, &torch->pickle, ret_error);
-	if (torch->error != NULL) {
-		if (read && ret_error != NULL) {
-			*ret_error = torch->error;
-			torch->error = NULL;
-		}
-		fsdp_error_free(torch->error);
-		torch->error = NULL;
-		return false;
-	}
-	return read;
+	fsdp_arena_let(torch->scratch);
+	/* Of a text that a fold could not keep. */
+	return torch->model->error == NULL ? read
+					   : fsdp_model_fail(torch->model, ret_error);
 }

@@ -107,9 +107,9 @@ static bool read_names(struct fsdp_torch *torch, struct fsdp_pickle *pickle, fsd
 			fsdp_pickle_text(pickle, fsdp_pickle_item(pickle, ref, i));
 		if (text.data == NULL)
 			return true;
-		names[i] = fsdp_build_span(torch->model, text, ret_error);
+		names[i] = fsdp_build_span(torch->model, text);
 		if (names[i].data == NULL)
-			return false;
+			return fsdp_model_fail(torch->model, ret_error);
 	}
 	mesh->names = names;
 	return true;
@@ -431,20 +431,20 @@ static bool add_model_mesh(struct fsdp_torch *torch, struct fsdp_torch_mesh *mes
 {
 	struct fsdp_model *model = torch->model;
 	struct fsdp_mesh_record *record =
-		fsdp_build_push(model, &model->meshes, &mesh->mesh, ret_error);
+		fsdp_build_push(model, &model->meshes, &mesh->mesh);
 	int64_t total = 0;
 	if (record == NULL)
-		return false;
+		return fsdp_model_fail(model, ret_error);
 	(void)product(mesh->shape, mesh->dims, &total);
 	*record = (struct fsdp_mesh_record){
-		.shape = fsdp_build_ints(model, mesh->shape, mesh->dims, ret_error),
+		.shape = fsdp_build_ints(model, mesh->shape, mesh->dims),
 		.ranks = FSDP_NONE,
 		.dims = mesh->dims,
 		.rank_count = (uint64_t)total,
 		.names = mesh->names,
 	};
 	if (record->shape == FSDP_NONE)
-		return false;
+		return fsdp_model_fail(model, ret_error);
 	/* One page of the pool; larger meshes go without their list. */
 	if (ranks == NULL || total > 4096)
 		return true;
@@ -456,8 +456,8 @@ static bool add_model_mesh(struct fsdp_torch *torch, struct fsdp_torch_mesh *mes
 			return true;
 		listed[at++] = ranks[place];
 	} while (advance(mesh->shape, mesh->dims, coordinates) && at < 4096);
-	record->ranks = fsdp_build_ints(model, listed, at, ret_error);
-	return record->ranks != FSDP_NONE;
+	record->ranks = fsdp_build_ints(model, listed, at);
+	return record->ranks != FSDP_NONE || fsdp_model_fail(model, ret_error);
 }
 
 static void record_mesh_world(
@@ -560,8 +560,8 @@ static bool read_local_shard(struct fsdp_torch *torch, struct fsdp_pickle *pickl
 	if (part == NULL)
 		return fsdp_arena_fail(torch->scratch, ret_error);
 	*part = (struct fsdp_torch_local){ .tensor = local, .rank = torch->rank };
-	part->box = fsdp_build_ints(torch->model, box, 2 * offsets, ret_error);
-	return part->box != FSDP_NONE;
+	part->box = fsdp_build_ints(torch->model, box, 2 * offsets);
+	return part->box != FSDP_NONE || fsdp_model_fail(torch->model, ret_error);
 }
 
 static bool read_sharded_tensor(struct fsdp_torch *torch, struct fsdp_pickle *pickle,
@@ -661,9 +661,9 @@ static bool read_placements(struct fsdp_torch *torch, struct fsdp_pickle *pickle
 					     fsdp_pickle_item(pickle, ref, i - unstated),
 					     placed, text, sizeof text))
 			return false;
-		texts[i] = fsdp_build_span(torch->model, fsdp_span_text(text), ret_error);
+		texts[i] = fsdp_build_span(torch->model, fsdp_span_text(text));
 		if (texts[i].data == NULL)
-			return false;
+			return fsdp_model_fail(torch->model, ret_error);
 	}
 	return true;
 }
@@ -712,9 +712,9 @@ static bool add_local(struct fsdp_torch *torch, uint32_t tensor, const int64_t *
 		.tensor = tensor,
 		.offset = offset,
 		.rank = torch->rank,
-		.box = fsdp_build_ints(torch->model, box, 2 * dims, ret_error),
+		.box = fsdp_build_ints(torch->model, box, 2 * dims),
 	};
-	return local->box != FSDP_NONE;
+	return local->box != FSDP_NONE || fsdp_model_fail(torch->model, ret_error);
 }
 
 /* Run of each dimension in a box, and number of elements of the local tensor before it
@@ -815,9 +815,9 @@ static bool resolve_dtensor(struct fsdp_torch *torch,
 		fsdp_vec_at(&torch->dtensors, rare->dtensor);
 	const struct fsdp_torch_mesh *mesh = fsdp_vec_at(&torch->meshes, dtensor->mesh);
 	struct fsdp_placement_record *placement =
-		fsdp_build_push(model, &model->placements, &rare->placement, ret_error);
+		fsdp_build_push(model, &model->placements, &rare->placement);
 	if (placement == NULL)
-		return false;
+		return fsdp_model_fail(model, ret_error);
 	*placement = (struct fsdp_placement_record){
 		.texts = dtensor->texts,
 		.count = dtensor->placed_count,

@@ -172,7 +172,6 @@ struct fsdp_torch {
 	uint32_t first_extent; /* extent of storage 0; the others follow */
 	struct fsdp_vec parts, tensors, rares, locals, dtensors, meshes, placed, sizes;
 	struct fsdp_pickle *pickle;
-	struct fsdp_error *error;      /* of a fold that ran out of memory */
 	struct fsdp_error *over_limit; /* kept by fsdp_torch_resolve: places that were not
 					  computed. The container takes it */
 
@@ -309,9 +308,8 @@ bool fsdp_torch_walk(struct fsdp_torch *torch, struct fsdp_error **ret_error);
 /* ---- value-tokens.c ---- */
 
 /* Whether a value is, or contains, a tensor or storage. Values that were searched before
- * are not searched again. False: out of memory. */
-bool fsdp_torch_hides(struct fsdp_torch *torch, fsdp_ref ref, bool *ret_hides,
-	struct fsdp_error **ret_error);
+ * are not searched again. Within fsdp_model_try. */
+bool fsdp_torch_hides(struct fsdp_torch *torch, fsdp_ref ref);
 
 /* ---- xla-fairscale.c ---- */
 
@@ -334,14 +332,14 @@ bool fsdp_torch_find_relative(struct fsdp_torch *torch, struct fsdp_relative *re
 
 /* Puts the parameters in place of the flat parameters that were walked; torch->rank is
  * known. What contradicts itself stays as it is, with a finding. */
-bool fsdp_torch_take_relative(struct fsdp_torch *torch, struct fsdp_relative *relative,
-	struct fsdp_error **ret_error);
+void fsdp_torch_take_relative(struct fsdp_torch *torch, struct fsdp_relative *relative);
 
 /* ---- value-tokens.c ---- */
 
-/* One value as tokens (in the model's arena), for entries that are not tensors. */
-bool fsdp_torch_tokens(struct fsdp_torch *torch, fsdp_ref ref,
-	struct fsdp_value_record *value, struct fsdp_error **ret_error);
+/* One value as tokens (in the model's arena), for entries that are not tensors. Within
+ * fsdp_model_try. */
+void fsdp_torch_tokens(
+	struct fsdp_torch *torch, fsdp_ref ref, struct fsdp_value_record *value);
 /* What Python calls the type of a value. */
 struct fsdp_span fsdp_torch_type_name(struct fsdp_torch *torch, fsdp_ref ref);
 /* A class after its outer classes. Of a very long name only the end is searched: many

@@ -30,7 +30,6 @@ struct formatting {
 	uint64_t text_bytes;
 	uint64_t ceiling; /* of bytes and tokens, what other values left over */
 	bool cut;
-	struct fsdp_error **error;
 };
 
 static struct fsdp_token *add_token(
@@ -40,10 +39,6 @@ static struct fsdp_token *add_token(
 		size_t room = formatting->room == 0 ? 8 : formatting->room * 2;
 		struct fsdp_token *grown =
 			FSDP_TAKE(formatting->torch->scratch, grown, room);
-		if (grown == NULL) {
-			fsdp_arena_fail(formatting->torch->scratch, formatting->error);
-			return NULL;
-		}
 		if (formatting->count != 0)
 			memcpy(grown, formatting->tokens,
 				formatting->count * sizeof *grown);
@@ -60,8 +55,6 @@ static struct fsdp_span describe_global(
 {
 	size_t size = global->module.size + 1 + global->name.size;
 	char *text = fsdp_arena_take(torch->model->arena, size + 1, 1);
-	if (text == NULL)
-		return (struct fsdp_span){ 0 };
 	memcpy(text, global->module.data, global->module.size);
 	text[global->module.size] = '.';
 	memcpy(text + global->module.size + 1, global->name.data, global->name.size);
@@ -83,7 +76,7 @@ static bool is_builtin(const struct fsdp_pickle_global *global, const char *name
 	       fsdp_span_is(global->name, name);
 }
 
-static bool format_folded(struct formatting *formatting, fsdp_ref ref)
+static void format_folded(struct formatting *formatting, fsdp_ref ref)
 {
 	uint32_t number;
 	struct fsdp_torch *torch = formatting->torch;
@@ -93,22 +86,13 @@ static bool format_folded(struct formatting *formatting, fsdp_ref ref)
 		int64_t items[FSDP_DIMS_MAX];
 		size_t count;
 		if (!fsdp_torch_ints(torch, torch->pickle, ref, items, &count))
-			return false;
-		struct fsdp_token *size_token = add_token(formatting, FSDP_TOKEN_TUPLE);
-		if (size_token == NULL)
-			return false;
-		size_token->count = (uint32_t)count;
-		for (size_t i = 0; i < count; i++) {
-			size_token = add_token(formatting, FSDP_TOKEN_INTEGER);
-			if (size_token == NULL)
-				return false;
-			size_token->integer = items[i];
-		}
-		return true;
+			fsdp_model_leave(torch->model, NULL);
+		add_token(formatting, FSDP_TOKEN_TUPLE)->count = (uint32_t)count;
+		for (size_t i = 0; i < count; i++)
+			add_token(formatting, FSDP_TOKEN_INTEGER)->integer = items[i];
+		return;
 	}
 	struct fsdp_token *token = add_token(formatting, FSDP_TOKEN_TENSOR);
-	if (token == NULL)
-		return false;
 	if (fsdp_torch_kind(number) == FSDP_TORCH_TENSOR) {
 		const struct fsdp_torch_tensor *tensor =
 			fsdp_torch_tensor(torch, fsdp_torch_index(number));
@@ -123,33 +107,33 @@ static bool format_folded(struct formatting *formatting, fsdp_ref ref)
 		token->text = fsdp_arena_copy(torch->model->arena, fsdp_span(text, at));
 	} else
 		token->text = FSDP_SPAN("storage");
-	return token->text.data != NULL ||
-	       fsdp_arena_fail(torch->scratch, formatting->error);
 }
 
-/* A value without items of its own. False: it is a container (or memory ended). */
-static bool format_leaf(struct formatting *formatting, fsdp_ref ref, bool *ret_done)
+/* A value without items of its own. False: it is a container. */
+static bool format_leaf(struct formatting *formatting, fsdp_ref ref)
 {
 	struct fsdp_pickle *pickle = formatting->torch->pickle;
 	struct fsdp_token *token;
 	enum fsdp_pickle_kind kind = fsdp_pickle_kind(pickle, ref);
-	*ret_done = true;
 	switch (kind) {
 	case FSDP_PICKLE_NOTHING:
 	case FSDP_PICKLE_BUFFER:
 	case FSDP_PICKLE_PERSISTENT:
-		return add_token(formatting, FSDP_TOKEN_CUT) != NULL;
+		(void)add_token(formatting, FSDP_TOKEN_CUT);
+		return true;
 	case FSDP_PICKLE_NULL:
-		return add_token(formatting, FSDP_TOKEN_NONE) != NULL;
+		(void)add_token(formatting, FSDP_TOKEN_NONE);
+		return true;
 	case FSDP_PICKLE_BOOL:
-		token = add_token(formatting, FSDP_TOKEN_BOOL);
-		return token != NULL && fsdp_pickle_integer(pickle, ref, &token->integer);
 	case FSDP_PICKLE_INTEGER:
-		token = add_token(formatting, FSDP_TOKEN_INTEGER);
-		return token != NULL && fsdp_pickle_integer(pickle, ref, &token->integer);
+		token = add_token(formatting,
+			kind == FSDP_PICKLE_BOOL ? FSDP_TOKEN_BOOL : FSDP_TOKEN_INTEGER);
+		(void)fsdp_pickle_integer(pickle, ref, &token->integer);
+		return true;
 	case FSDP_PICKLE_FLOAT:
 		token = add_token(formatting, FSDP_TOKEN_FLOAT);
-		return token != NULL && fsdp_pickle_float(pickle, ref, &token->number);
+		(void)fsdp_pickle_float(pickle, ref, &token->number);
+		return true;
 	case FSDP_PICKLE_BIG_INTEGER:
 	case FSDP_PICKLE_TEXT:
 	case FSDP_PICKLE_BYTES:
@@ -158,34 +142,25 @@ static bool format_leaf(struct formatting *formatting, fsdp_ref ref, bool *ret_d
 					      : kind == FSDP_PICKLE_BIG_INTEGER
 						      ? FSDP_TOKEN_BIG_INTEGER
 						      : FSDP_TOKEN_BYTES);
-		if (token == NULL)
-			return false;
 		token->text = fsdp_pickle_span(pickle, ref);
 		formatting->text_bytes += token->text.size;
-		if (formatting->torch->copies) {
+		if (formatting->torch->copies)
 			token->text = fsdp_arena_copy(
 				formatting->torch->model->arena, token->text);
-			if (token->text.data == NULL)
-				return fsdp_arena_fail(formatting->torch->model->arena,
-					formatting->error);
-		}
-		if (kind != FSDP_PICKLE_BIG_INTEGER ||
-			fsdp_pickle_is_written(pickle, ref))
-			return true;
-		token->text = fsdp_big_text(token->text, formatting->torch->model->arena);
-		return token->text.data != NULL ||
-		       fsdp_arena_fail(formatting->torch->scratch, formatting->error);
+		if (kind == FSDP_PICKLE_BIG_INTEGER &&
+			!fsdp_pickle_is_written(pickle, ref))
+			token->text = fsdp_big_text(
+				token->text, formatting->torch->model->arena);
+		return true;
 	case FSDP_PICKLE_GLOBAL:
 		token = add_token(formatting, FSDP_TOKEN_GLOBAL);
-		if (token == NULL)
-			return false;
 		token->text = describe_global(
 			formatting->torch, fsdp_pickle_named(pickle, ref));
 		formatting->text_bytes += token->text.size;
-		return token->text.data != NULL ||
-		       fsdp_arena_fail(formatting->torch->scratch, formatting->error);
+		return true;
 	case FSDP_PICKLE_FOLDED:
-		return format_folded(formatting, ref);
+		format_folded(formatting, ref);
+		return true;
 	case FSDP_PICKLE_TUPLE:
 	case FSDP_PICKLE_LIST:
 	case FSDP_PICKLE_SET:
@@ -195,45 +170,38 @@ static bool format_leaf(struct formatting *formatting, fsdp_ref ref, bool *ret_d
 	case FSDP_PICKLE_KIND_COUNT:
 		break;
 	}
-	*ret_done = false;
-	return true;
+	return false;
 }
 
-/* Calls that stand for plain data are spelled as it. */
-static bool format_plain_call(struct formatting *formatting, fsdp_ref ref, bool *ret_done,
+/* Calls that stand for plain data are spelled as it. True: it is done. */
+static bool format_plain_call(struct formatting *formatting, fsdp_ref ref,
 	fsdp_ref *ret_inside, enum fsdp_token_kind *ret_kind)
 {
 	struct fsdp_torch *torch = formatting->torch;
 	struct fsdp_pickle *pickle = torch->pickle;
 	const struct fsdp_pickle_global *global = fsdp_pickle_named(pickle, ref);
 	fsdp_ref first = fsdp_pickle_item(pickle, fsdp_pickle_argument(pickle, ref), 0);
-	*ret_done = false;
 	if (global == NULL)
-		return true;
+		return false;
 	if (fsdp_span_is(global->module, "_codecs") &&
 		fsdp_span_is(global->name, "encode") &&
 		fsdp_pickle_text(pickle, first).data != NULL) {
 		struct fsdp_token *token = add_token(formatting, FSDP_TOKEN_BYTES);
-		if (token == NULL)
-			return false;
 		token->text = fsdp_pickle_text(pickle, first);
 		(void)fsdp_torch_latin1(token->text, torch->model->arena, &token->text);
 		formatting->text_bytes += token->text.size;
-		*ret_done = true;
-		return token->text.data != NULL ||
-		       fsdp_arena_fail(torch->scratch, formatting->error);
+		return true;
 	}
 	bool is_set = is_builtin(global, "set") || is_builtin(global, "frozenset");
 	if (is_set && fsdp_pickle_kind(pickle, first) == FSDP_PICKLE_LIST) {
 		*ret_inside = first;
 		*ret_kind = FSDP_TOKEN_SET;
 	}
-	return true;
+	return false;
 }
 
-/* Begins a container: its token, and where its items come from. */
-static bool open_container(
-	struct formatting *formatting, fsdp_ref ref, struct open *open, bool *ret_done)
+/* Begins a container: its token, and where its items come from. False: it has none. */
+static bool open_container(struct formatting *formatting, fsdp_ref ref, struct open *open)
 {
 	struct fsdp_pickle *pickle = formatting->torch->pickle;
 	enum fsdp_pickle_kind kind = fsdp_pickle_kind(pickle, ref);
@@ -243,12 +211,9 @@ static bool open_container(
 					  : kind == FSDP_PICKLE_CALL ? FSDP_TOKEN_OBJECT
 								     : FSDP_TOKEN_SET;
 	fsdp_ref inside = ref;
-	*ret_done = false;
 	if (kind == FSDP_PICKLE_CALL &&
-		!format_plain_call(formatting, ref, ret_done, &inside, &token_kind))
+		format_plain_call(formatting, ref, &inside, &token_kind))
 		return false;
-	if (*ret_done)
-		return true;
 	*open = (struct open){
 		.iterator = { .ref = inside },
 		.token = formatting->count,
@@ -257,8 +222,6 @@ static bool open_container(
 		.state = FSDP_REF_NONE,
 	};
 	struct fsdp_token *token = add_token(formatting, token_kind);
-	if (token == NULL)
-		return false;
 	if (token_kind != FSDP_TOKEN_OBJECT)
 		return true;
 	const struct fsdp_pickle_global *global = fsdp_pickle_named(pickle, ref);
@@ -267,8 +230,7 @@ static bool open_container(
 	formatting->text_bytes += token->text.size;
 	open->argument = fsdp_pickle_argument(pickle, ref);
 	open->state = fsdp_pickle_state(pickle, ref, 0);
-	return token->text.data != NULL ||
-	       fsdp_arena_fail(formatting->torch->scratch, formatting->error);
+	return true;
 }
 
 static uint64_t taken_by(const struct formatting *formatting)
@@ -276,31 +238,25 @@ static uint64_t taken_by(const struct formatting *formatting)
 	return TOKEN_BYTES * (uint64_t)formatting->count + formatting->text_bytes;
 }
 
-static bool format_one(
+static void format_one(
 	struct formatting *formatting, fsdp_ref ref, struct open *stack, size_t *depth)
 {
-	bool done;
 	if (formatting->count >= TOKENS_MAX || formatting->text_bytes > VALUE_BYTES ||
 		taken_by(formatting) >= formatting->ceiling) {
 		formatting->cut = true;
-		return add_token(formatting, FSDP_TOKEN_CUT) != NULL;
-	}
-	if (!format_leaf(formatting, ref, &done))
-		return false;
-	if (done)
-		return true;
-	if (*depth == TOKEN_DEPTH)
-		return add_token(formatting, FSDP_TOKEN_CUT) != NULL;
-	if (!open_container(formatting, ref, &stack[*depth], &done))
-		return false;
-	if (!done)
+		(void)add_token(formatting, FSDP_TOKEN_CUT);
+	} else if (format_leaf(formatting, ref)) {
+		return;
+	} else if (*depth == TOKEN_DEPTH) {
+		(void)add_token(formatting, FSDP_TOKEN_CUT);
+	} else if (open_container(formatting, ref, &stack[*depth])) {
 		++*depth;
-	return true;
+	}
 }
 
 /* One step of the innermost container; closes it when nothing is left. Objects give
  * their arguments, then their state, then what was put into them. */
-static bool format_step(struct formatting *formatting, struct open *stack, size_t *depth)
+static void format_step(struct formatting *formatting, struct open *stack, size_t *depth)
 {
 	struct fsdp_pickle *pickle = formatting->torch->pickle;
 	struct open *open = &stack[*depth - 1];
@@ -314,28 +270,26 @@ static bool format_step(struct formatting *formatting, struct open *stack, size_
 	}
 	if (next != FSDP_REF_NONE) {
 		formatting->tokens[open->token].count++;
-		return format_one(formatting, next, stack, depth);
+		format_one(formatting, next, stack, depth);
+		return;
 	}
 	if (formatting->cut || !fsdp_pickle_next(pickle, &open->iterator, &key, &value)) {
 		--*depth;
-		return true;
+		return;
 	}
 	formatting->tokens[open->token].count +=
 		key != FSDP_REF_NONE && !open->pairs ? 2 : 1;
 	/* What was put into a dict as into a list has no key, and a dict is pairs. */
-	if (open->pairs && key == FSDP_REF_NONE &&
-		add_token(formatting, FSDP_TOKEN_CUT) == NULL)
-		return false;
+	if (open->pairs && key == FSDP_REF_NONE)
+		(void)add_token(formatting, FSDP_TOKEN_CUT);
 	if (key != FSDP_REF_NONE) {
 		/* Keys are hashable, so they hold no open containers but tuples. */
 		size_t before = *depth;
-		if (!format_one(formatting, key, stack, depth))
-			return false;
+		format_one(formatting, key, stack, depth);
 		while (*depth > before)
-			if (!format_step(formatting, stack, depth))
-				return false;
+			format_step(formatting, stack, depth);
 	}
-	return format_one(formatting, value, stack, depth);
+	format_one(formatting, value, stack, depth);
 }
 
 /* ---- types ---- */
@@ -387,12 +341,11 @@ static uint64_t left_over(const struct fsdp_model *model)
 	return model->value_bytes < most ? most - model->value_bytes : 0;
 }
 
-bool fsdp_torch_tokens(struct fsdp_torch *torch, fsdp_ref ref,
-	struct fsdp_value_record *value, struct fsdp_error **ret_error)
+void fsdp_torch_tokens(
+	struct fsdp_torch *torch, fsdp_ref ref, struct fsdp_value_record *value)
 {
-	struct formatting formatting = {
-		.torch = torch, .ceiling = left_over(torch->model), .error = ret_error
-	};
+	struct formatting formatting = { .torch = torch,
+		.ceiling = left_over(torch->model) };
 	formatting.tokens = torch->tokens;
 	formatting.room = torch->token_room;
 	if (torch->open == NULL)
@@ -400,17 +353,11 @@ bool fsdp_torch_tokens(struct fsdp_torch *torch, fsdp_ref ref,
 			TOKEN_DEPTH * sizeof(struct open), _Alignof(struct open));
 	struct open *stack = torch->open;
 	size_t depth = 0;
-	if (stack == NULL)
-		return fsdp_arena_fail(torch->scratch, ret_error);
-	if (!format_one(&formatting, ref, stack, &depth))
-		return false;
+	format_one(&formatting, ref, stack, &depth);
 	while (depth != 0)
-		if (!format_step(&formatting, stack, &depth))
-			return false;
+		format_step(&formatting, stack, &depth);
 	struct fsdp_token *tokens =
 		FSDP_TAKE(torch->model->arena, tokens, formatting.count);
-	if (tokens == NULL)
-		return fsdp_arena_fail(torch->model->arena, ret_error);
 	memcpy(tokens, formatting.tokens, formatting.count * sizeof *tokens);
 	/* One finding a file, if values are cut because all of them together are too
 	 * large. */
@@ -427,9 +374,7 @@ bool fsdp_torch_tokens(struct fsdp_torch *torch, fsdp_ref ref,
 	torch->token_room = formatting.room;
 	value->tokens = tokens;
 	value->token_count = (uint32_t)formatting.count;
-	value->type = fsdp_build_text(
-		torch->model, fsdp_torch_type_name(torch, ref), ret_error);
-	return value->type != NULL;
+	value->type = fsdp_build_text(torch->model, fsdp_torch_type_name(torch, ref));
 }
 
 /* ---- pickles inside values ---- */
@@ -619,7 +564,10 @@ static void find_nested_pickles(struct inside_values *nested, struct fsdp_span s
 void fsdp_torch_look_inside(struct fsdp_torch *torch, struct fsdp_span stream)
 {
 	struct inside_values nested = { .torch = torch, .left = ALL_MOST };
+	/* It has arenas in its hands. */
+	fsdp_arena_hold(torch->model->arena);
 	find_nested_pickles(&nested, stream, 0, 1);
+	fsdp_arena_let(torch->model->arena);
 }
 
 /* ---- tensors without a name ---- */
@@ -643,68 +591,49 @@ static bool has_elements(struct fsdp_pickle *pickle, fsdp_ref ref)
 }
 
 /* A value that cannot contain others is not kept. */
-static bool keep(struct fsdp_torch *torch, fsdp_ref ref, struct fsdp_error **ret_error)
+static void keep(struct fsdp_torch *torch, fsdp_ref ref)
 {
-	if (fsdp_pickle_identity(torch->pickle, ref) == 0 &&
-		!has_elements(torch->pickle, ref))
-		return true;
-	return fsdp_vec_add(&torch->hiding, &ref) ||
-	       fsdp_arena_fail(torch->scratch, ret_error);
+	if (fsdp_pickle_identity(torch->pickle, ref) != 0 ||
+		has_elements(torch->pickle, ref))
+		fsdp_vec_append(&torch->hiding, &ref);
 }
 
 /* All that a container holds; a call has arguments and states besides. */
-static bool keep_parts(
-	struct fsdp_torch *torch, fsdp_ref ref, struct fsdp_error **ret_error)
+static void keep_parts(struct fsdp_torch *torch, fsdp_ref ref)
 {
 	struct fsdp_pickle *pickle = torch->pickle;
 	struct fsdp_pickle_iterator iterator = { .ref = ref };
-	fsdp_ref key, value, state;
-	if (!fsdp_budget_work(torch->scratch->budget, fsdp_pickle_count(pickle, ref) + 1,
-		    ret_error) ||
-		!keep(torch, fsdp_pickle_argument(pickle, ref), ret_error) ||
-		!keep(torch, fsdp_pickle_keywords(pickle, ref), ret_error))
-		return false;
-	for (size_t i = 0; i < STATES; i++) {
-		state = fsdp_pickle_state(pickle, ref, i);
-		if (!keep(torch, state, ret_error))
-			return false;
+	fsdp_ref key, value;
+	fsdp_model_work(torch->model, fsdp_pickle_count(pickle, ref) + 1);
+	keep(torch, fsdp_pickle_argument(pickle, ref));
+	keep(torch, fsdp_pickle_keywords(pickle, ref));
+	for (size_t i = 0; i < STATES; i++)
+		keep(torch, fsdp_pickle_state(pickle, ref, i));
+	while (fsdp_pickle_next(pickle, &iterator, &key, &value)) {
+		keep(torch, key);
+		keep(torch, value);
 	}
-	while (fsdp_pickle_next(pickle, &iterator, &key, &value))
-		if (!keep(torch, key, ret_error) || !keep(torch, value, ret_error))
-			return false;
-	return true;
 }
 
-static bool is_new(struct fsdp_torch *torch, fsdp_ref ref)
-{
-	unsigned char *seen = &torch->hiders[fsdp_pickle_identity(torch->pickle, ref)];
-	bool is_new = *seen == 0;
-	*seen = 1;
-	return is_new;
-}
-
-bool fsdp_torch_hides(struct fsdp_torch *torch, fsdp_ref ref, bool *ret_hides,
-	struct fsdp_error **ret_error)
+bool fsdp_torch_hides(struct fsdp_torch *torch, fsdp_ref ref)
 {
 	size_t bound = fsdp_pickle_identity_bound(torch->pickle);
-	*ret_hides = false;
+	bool hides = false;
 	torch->hiding.count = 0;
-	if (!keep(torch, ref, ret_error))
-		return false;
-	if (torch->hiding.count == 0)
-		return true;
-	if (torch->hiders == NULL)
+	keep(torch, ref);
+	if (torch->hiding.count != 0 && torch->hiders == NULL)
 		torch->hiders = fsdp_arena_take(torch->scratch, bound + 1, 1);
-	if (torch->hiders == NULL)
-		return fsdp_arena_fail(torch->scratch, ret_error);
 	while (torch->hiding.count != 0) {
 		fsdp_ref at =
-			*(fsdp_ref *)fsdp_vec_at(&torch->hiding, torch->hiding.count - 1);
-		torch->hiding.count--;
-		if (has_elements(torch->pickle, at))
-			*ret_hides = true;
-		else if (is_new(torch, at) && !keep_parts(torch, at, ret_error))
-			return false;
+			*(fsdp_ref *)fsdp_vec_at(&torch->hiding, --torch->hiding.count);
+		unsigned char *seen =
+			&torch->hiders[fsdp_pickle_identity(torch->pickle, at)];
+		if (has_elements(torch->pickle, at)) {
+			hides = true;
+		} else if (*seen == 0) {
+			*seen = 1;
+			keep_parts(torch, at);
+		}
 	}
-	return true;
+	return hides;
 }

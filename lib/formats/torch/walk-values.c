@@ -62,16 +62,15 @@ struct walk {
 	uint64_t hidden;       /* values that hold tensors without a name … */
 	uint32_t first_hidden; /* … and what the first is called */
 	int inner; /* number of tensors of a library's class around the tensor */
-	struct fsdp_error **error;
 };
 
 /* A class of torchao holds one that holds the bytes. */
 enum { INNER_DEPTH = 2 };
 
 /* Shared objects are met again and again: the work is limited. */
-static bool work(struct walk *walk, uint64_t steps)
+static void work(struct walk *walk, uint64_t steps)
 {
-	return fsdp_budget_work(walk->torch->scratch->budget, steps, walk->error);
+	fsdp_model_work(walk->torch->model, steps);
 }
 
 /* ---- tensors ---- */
@@ -108,14 +107,13 @@ static bool view_fits(const struct fsdp_torch *torch,
 				fsdp_torch_storage(torch, tensor->storage));
 }
 
-static bool report_broken(struct walk *walk, uint32_t name, const char *why)
+static void report_broken(struct walk *walk, uint32_t name, const char *why)
 {
 	struct fsdp_torch *torch = walk->torch;
 	fsdp_find(&torch->model->findings, FSDP_RULE_VIEW_OUT_OF_STORAGE,
 		FSDP_PLACE(.file = torch->file, .member = torch->member,
 			.tensor = name_text(walk, name)),
 		"tensor cannot be: %s", why);
-	return true;
 }
 
 static uint32_t view_extent(
@@ -147,11 +145,11 @@ static fsdp_ints strides_of(const struct fsdp_torch_tensor *view)
 	return view->shape + view->dims;
 }
 
-static bool add_whole_piece(struct walk *walk, uint32_t tensor,
+static void add_whole_piece(struct walk *walk, uint32_t tensor,
 	const struct fsdp_torch_tensor *view, uint32_t name)
 {
 	if (view->storage == FSDP_NONE)
-		return true;
+		return;
 	struct fsdp_piece_record piece = {
 		.tensor = tensor,
 		.extent = view_extent(walk, view, name),
@@ -161,28 +159,26 @@ static bool add_whole_piece(struct walk *walk, uint32_t tensor,
 		.storage_offset = view->offset,
 	};
 	if (view->flags & FSDP_TENSOR_NO_DATA)
-		return true;
-	return fsdp_build_piece(walk->torch->model, &piece, walk->error) != FSDP_NONE;
+		return;
+	fsdp_build_piece(walk->torch->model, &piece);
 }
 
 /* Strides of a part: those of the local tensor, unless the part is all of it. */
-static bool part_strides(struct walk *walk, const struct fsdp_torch_tensor *view,
+static void part_strides(struct walk *walk, const struct fsdp_torch_tensor *view,
 	const int64_t *sizes, fsdp_ints *ret_strides)
 {
 	const int64_t *shape = fsdp_model_ints(walk->torch->model, view->shape);
 	*ret_strides = strides_of(view);
 	if (!view->contiguous || view->dims == 0 ||
 		memcmp(shape, sizes, view->dims * sizeof *shape) == 0)
-		return true;
+		return;
 	int64_t strides[FSDP_DIMS_MAX];
 	uint64_t expected = 1; /* may wrap, unused, without elements */
 	for (size_t i = view->dims; i-- > 0;) {
 		strides[i] = (int64_t)expected;
 		expected *= shape[i] > 0 ? (uint64_t)shape[i] : 1;
 	}
-	*ret_strides =
-		fsdp_build_ints(walk->torch->model, strides, view->dims, walk->error);
-	return *ret_strides != FSDP_NONE;
+	*ret_strides = fsdp_build_ints(walk->torch->model, strides, view->dims);
 }
 
 static bool box_inside(const int64_t *box, const int64_t *shape, size_t dims)
@@ -194,7 +190,7 @@ static bool box_inside(const int64_t *box, const int64_t *shape, size_t dims)
 	return true;
 }
 
-static bool add_local_piece(struct walk *walk, uint32_t tensor_id,
+static void add_local_piece(struct walk *walk, uint32_t tensor_id,
 	const struct fsdp_torch_tensor *tensor, const struct fsdp_torch_local *local,
 	uint32_t name)
 {
@@ -214,35 +210,33 @@ static bool add_local_piece(struct walk *walk, uint32_t tensor_id,
 			FSDP_PLACE(.file = torch->file, .member = torch->member,
 				.tensor = name_text(walk, name)),
 			"a shard is outside of its tensor");
-		return true;
+		return;
 	}
 	piece.extent = view_extent(walk, view, name);
-	return part_strides(walk, view, box + tensor->dims, &piece.strides) &&
-	       fsdp_build_piece(torch->model, &piece, walk->error) != FSDP_NONE;
+	part_strides(walk, view, box + tensor->dims, &piece.strides);
+	fsdp_build_piece(torch->model, &piece);
 }
 
-static bool add_components(
+static void add_components(
 	struct walk *walk, uint32_t extra, const struct fsdp_torch_rare *rare);
 
-static bool add_pieces(struct walk *walk, uint32_t id,
+static void add_pieces(struct walk *walk, uint32_t id,
 	const struct fsdp_torch_tensor *tensor, uint32_t name)
 {
 	const struct fsdp_torch_rare *rare =
 		tensor->rare != FSDP_NONE ? fsdp_vec_at(&walk->torch->rares, tensor->rare)
 					  : NULL;
-	if (rare == NULL || !rare->sharded)
-		return add_whole_piece(walk, id, tensor, name);
-	if (!work(walk, ITEM_STEPS * (uint64_t)rare->local_count))
-		return false;
+	if (rare == NULL || !rare->sharded) {
+		add_whole_piece(walk, id, tensor, name);
+		return;
+	}
+	work(walk, ITEM_STEPS * (uint64_t)rare->local_count);
 	for (uint32_t i = 0; i < rare->local_count; i++)
-		if (!add_local_piece(walk, id, tensor,
-			    fsdp_vec_at(&walk->torch->locals, rare->first_local + i),
-			    name))
-			return false;
-	return true;
+		add_local_piece(walk, id, tensor,
+			fsdp_vec_at(&walk->torch->locals, rare->first_local + i), name);
 }
 
-static bool add_extra(
+static void add_extra(
 	struct walk *walk, const struct fsdp_torch_tensor *tensor, uint32_t *ret_extra)
 {
 	const struct fsdp_torch *torch = walk->torch;
@@ -252,25 +246,20 @@ static bool add_extra(
 	bool elsewhere = location != NULL && !fsdp_span_is(location->text, "cpu");
 	*ret_extra = FSDP_NONE;
 	if (tensor->rare == FSDP_NONE && !elsewhere)
-		return true;
+		return;
 	if (tensor->rare == FSDP_NONE && location->extra != FSDP_NONE) {
 		*ret_extra = location->extra;
-		return true;
+		return;
 	}
-	struct fsdp_extra *extra = fsdp_build_push(
-		torch->model, &torch->model->extras, ret_extra, walk->error);
-	if (extra == NULL)
-		return false;
+	struct fsdp_extra *extra =
+		fsdp_build_push(torch->model, &torch->model->extras, ret_extra);
 	*extra = (struct fsdp_extra){ .quantizer = FSDP_NONE, .placement = FSDP_NONE };
 	if (elsewhere) {
-		extra->device =
-			fsdp_build_text(torch->model, location->text, walk->error);
-		if (extra->device == NULL)
-			return false;
+		extra->device = fsdp_build_text(torch->model, location->text);
 	}
 	if (tensor->rare == FSDP_NONE) {
 		location->extra = *ret_extra;
-		return true;
+		return;
 	}
 	const struct fsdp_torch_rare *rare = fsdp_vec_at(&torch->rares, tensor->rare);
 	extra->class_name = rare->class_name;
@@ -280,7 +269,6 @@ static bool add_extra(
 		extra->device = rare->device;
 	extra->quantizer = rare->quantizer;
 	extra->placement = rare->placement;
-	return true;
 }
 
 static uint32_t add_record(struct walk *walk, const struct fsdp_torch_tensor *tensor,
@@ -306,72 +294,67 @@ static uint32_t add_record(struct walk *walk, const struct fsdp_torch_tensor *te
 		record.flags |= FSDP_TENSOR_ROLE_INFERRED;
 	if (fsdp_name_is_flat_parameter(fsdp_names_segment(&model->names, raw_name)))
 		record.flags |= FSDP_TENSOR_FLATTENED;
-	if (!add_extra(walk, tensor, &record.extra))
-		return FSDP_NONE;
-	return fsdp_build_tensor(model, &record, walk->error);
+	add_extra(walk, tensor, &record.extra);
+	return fsdp_build_tensor(model, &record);
 }
 
-static bool add_tensor(
+static void add_tensor(
 	struct walk *walk, uint32_t index, uint32_t name, uint32_t raw_name);
 
 /* Tensors that hold the bytes of a tensor of a library's class: NAME.qdata, NAME.scale.
  */
-static bool add_inner(struct walk *walk, uint32_t name, uint32_t raw_name,
+static void add_inner(struct walk *walk, uint32_t name, uint32_t raw_name,
 	const struct fsdp_torch_rare *rare)
 {
 	struct fsdp_names *names = &walk->torch->model->names;
-	bool good = true;
 	if (walk->inner == INNER_DEPTH)
-		return true;
+		return;
 	walk->inner++;
-	for (uint32_t i = 0; good && i < rare->component_count; i++) {
+	for (uint32_t i = 0; i < rare->component_count; i++) {
 		struct fsdp_span last = fsdp_span_text(rare->component_name[i]);
 		uint32_t child = fsdp_names_child(names, name, last);
 		uint32_t raw_child = fsdp_names_child(names, raw_name, last);
-		good = child != FSDP_NONE && raw_child != FSDP_NONE
-			       ? add_tensor(walk, rare->component[i], child, raw_child)
-			       : fsdp_arena_fail(walk->torch->model->arena, walk->error);
+		add_tensor(walk, rare->component[i], child, raw_child);
 	}
 	walk->inner--;
-	return good;
 }
 
-static bool add_tensor(
+static void add_tensor(
 	struct walk *walk, uint32_t index, uint32_t name, uint32_t raw_name)
 {
 	struct fsdp_torch *torch = walk->torch;
 	const struct fsdp_torch_tensor *tensor = fsdp_torch_tensor(torch, index);
-	if (tensor->broken != NULL)
-		return report_broken(walk, name, tensor->broken);
+	if (tensor->broken != NULL) {
+		report_broken(walk, name, tensor->broken);
+		return;
+	}
 	uint64_t numel, bytes;
 	if (!fsdp_numel(
 		    fsdp_model_ints(torch->model, tensor->shape), tensor->dims, &numel) ||
-		!fsdp_dtype_bytes(tensor->dtype, numel, &bytes))
-		return report_broken(walk, name, "its size overflows");
-	uint32_t path;
-	if (!fsdp_build_path(torch->model, &walk->path, &path, walk->error))
-		return false;
+		!fsdp_dtype_bytes(tensor->dtype, numel, &bytes)) {
+		report_broken(walk, name, "its size overflows");
+		return;
+	}
+	uint32_t path = fsdp_build_path(torch->model, &walk->path);
 	uint32_t id = add_record(walk, tensor, name, raw_name, path, 0);
-	if (id == FSDP_NONE || !add_pieces(walk, id, tensor, name))
-		return false;
+	add_pieces(walk, id, tensor, name);
 	if (tensor->rare == FSDP_NONE)
-		return true;
+		return;
 	const struct fsdp_torch_rare *rare = fsdp_vec_at(&torch->rares, tensor->rare);
 	if (rare->dtype_raw != NULL)
 		fsdp_find(&torch->model->findings, FSDP_RULE_DTYPE_UNKNOWN,
 			FSDP_PLACE(.file = torch->file, .member = torch->member,
 				.tensor = name_text(walk, name)),
 			"the dtype torch.%s is not known", rare->dtype_raw);
-	if (rare->component_count != 0 &&
-		!add_components(walk, fsdp_model_tensor(torch->model, id)->extra, rare))
-		return false;
-	return rare->class_name == NULL || (tensor->flags & FSDP_TENSOR_NO_DATA) == 0 ||
-	       add_inner(walk, name, raw_name, rare);
+	if (rare->component_count != 0)
+		add_components(walk, fsdp_model_tensor(torch->model, id)->extra, rare);
+	if (rare->class_name != NULL && (tensor->flags & FSDP_TENSOR_NO_DATA) != 0)
+		add_inner(walk, name, raw_name, rare);
 }
 
 /* Parts of a structured tensor: separate tensors, after all others. Components of
  * components do not occur and are not followed. */
-static bool add_components(
+static void add_components(
 	struct walk *walk, uint32_t extra_id, const struct fsdp_torch_rare *rare)
 {
 	struct fsdp_model *model = walk->torch->model;
@@ -380,24 +363,24 @@ static bool add_components(
 			fsdp_torch_tensor(walk->torch, rare->component[i]);
 		uint32_t name = fsdp_names_child(
 			&model->names, 0, fsdp_span_text(rare->component_name[i]));
-		if (name == FSDP_NONE)
-			return fsdp_arena_fail(model->arena, walk->error);
-		if (part->broken != NULL)
-			return report_broken(walk, name, part->broken);
+		if (part->broken != NULL) {
+			report_broken(walk, name, part->broken);
+			return;
+		}
 		uint64_t numel, bytes;
 		if (!fsdp_numel(
 			    fsdp_model_ints(model, part->shape), part->dims, &numel) ||
-			!fsdp_dtype_bytes(part->dtype, numel, &bytes))
-			return report_broken(walk, name, "its size overflows");
+			!fsdp_dtype_bytes(part->dtype, numel, &bytes)) {
+			report_broken(walk, name, "its size overflows");
+			return;
+		}
 		uint32_t id = add_record(
 			walk, part, name, name, FSDP_NONE, FSDP_TENSOR_COMPONENT);
-		if (id == FSDP_NONE || !add_whole_piece(walk, id, part, name))
-			return false;
+		add_whole_piece(walk, id, part, name);
 		struct fsdp_extra *extra = fsdp_model_extra(model, extra_id);
 		if (extra->component_count++ == 0)
 			extra->first_component = id;
 	}
-	return true;
 }
 
 /* ---- values ---- */
@@ -424,7 +407,7 @@ static void report_hidden(struct walk *walk)
 }
 
 /* `hides`: it contains tensors without a name. */
-static bool add_value(
+static void add_value(
 	struct walk *walk, fsdp_ref ref, uint32_t name, uint32_t raw_name, bool hides)
 {
 	struct fsdp_value_record value = {
@@ -440,10 +423,9 @@ static bool add_value(
 	if (hides && walk->hidden++ == 0)
 		walk->first_hidden = name;
 	walk->values++;
-	return fsdp_build_path(
-		       walk->torch->model, &walk->path, &value.path, walk->error) &&
-	       fsdp_torch_tokens(walk->torch, ref, &value, walk->error) &&
-	       fsdp_build_value(walk->torch->model, &value, walk->error) != FSDP_NONE;
+	value.path = fsdp_build_path(walk->torch->model, &walk->path);
+	fsdp_torch_tokens(walk->torch, ref, &value);
+	fsdp_build_value(walk->torch->model, &value);
 }
 
 /* ---- the walk ---- */
@@ -543,41 +525,40 @@ static void report_left_out(
 		"%s; its contents are not listed", why);
 }
 
-static bool push_frame(struct walk *walk, fsdp_ref ref, enum frame_kind kind,
-	uint32_t name, bool *ret_entered)
+/* Whether the container was entered. */
+static bool push_frame(
+	struct walk *walk, fsdp_ref ref, enum frame_kind kind, uint32_t name)
 {
 	struct fsdp_pickle *pickle = walk->torch->pickle;
 	uint32_t identity = fsdp_pickle_identity(pickle, ref);
-	*ret_entered = false;
 	if (!may_enter(walk, identity)) {
 		/* A list in itself is legal, and harmless where it is not followed. */
 		bool open = walk->visits[identity] & 1;
 		report_left_out(walk, name, open ? FSDP_NOTE : FSDP_ERROR,
 			open ? "a container contains itself"
 			     : "shared containers expand to too much");
-		return true;
+		return false;
 	}
 	if (walk->path.count == FSDP_PATH_DEPTH) {
 		report_left_out(
 			walk, name, FSDP_ERROR, "containers are nested deeper than 512");
-		return true;
+		return false;
 	}
-	if (!fsdp_vec_add(&walk->stack, &(struct frame){
-						.iterator = { .ref = ref },
-						.object = ref,
-						.name = name,
-						.path_count = (uint32_t)walk->path.count,
-						.kind = (uint8_t)kind,
-						.skip = FSDP_REF_NONE,
-						.identity = identity,
-						.wrapped = walk->wrapped,
-					}))
-		return fsdp_arena_fail(walk->torch->scratch, walk->error);
+	fsdp_vec_append(&walk->stack, &(struct frame){
+					      .iterator = { .ref = ref },
+					      .object = ref,
+					      .name = name,
+					      .path_count = (uint32_t)walk->path.count,
+					      .kind = (uint8_t)kind,
+					      .skip = FSDP_REF_NONE,
+					      .identity = identity,
+					      .wrapped = walk->wrapped,
+				      });
 	if (identity != 0)
 		walk->visits[identity] |= 3;
 	walk->entered += fsdp_pickle_count(pickle, ref) + 1;
-	*ret_entered = true;
-	return work(walk, ITEM_STEPS * (fsdp_pickle_count(pickle, ref) + 1));
+	work(walk, ITEM_STEPS * (fsdp_pickle_count(pickle, ref) + 1));
+	return true;
 }
 
 static void pop_frame(struct walk *walk)
@@ -590,8 +571,7 @@ static void pop_frame(struct walk *walk)
 }
 
 /* The text of a key that is not a string. */
-static bool format_key(
-	struct walk *walk, fsdp_ref key, struct fsdp_span *ret_text, bool *ret_integer)
+static struct fsdp_span format_key(struct walk *walk, fsdp_ref key, bool *ret_integer)
 {
 	struct fsdp_pickle *pickle = walk->torch->pickle;
 	char text[64];
@@ -610,44 +590,33 @@ static bool format_key(
 	else if (fsdp_pickle_kind(pickle, key) == FSDP_PICKLE_NULL)
 		size = snprintf(text, sizeof text, "None");
 	else {
-		*ret_text = fsdp_pickle_span(pickle, key);
-		if (ret_text->data != NULL)
-			return true;
+		struct fsdp_span span = fsdp_pickle_span(pickle, key);
+		if (span.data != NULL)
+			return span;
 		struct fsdp_span type = fsdp_torch_type_name(walk->torch, key);
 		size = snprintf(text, sizeof text, "<%.*s>", FSDP_TEXT_MOST(type, 48));
 	}
-	*ret_text =
-		fsdp_arena_copy(walk->torch->model->arena, fsdp_span(text, (size_t)size));
-	return ret_text->data != NULL ||
-	       fsdp_arena_fail(walk->torch->scratch, walk->error);
+	return fsdp_arena_copy(walk->torch->model->arena, fsdp_span(text, (size_t)size));
 }
 
-static bool format_index(struct walk *walk, uint64_t index, struct fsdp_span *ret_text)
+static struct fsdp_span format_index(struct walk *walk, uint64_t index)
 {
 	char text[24];
 	int size = snprintf(text, sizeof text, "%llu", FSDP_LLU(index));
-	*ret_text =
-		fsdp_arena_copy(walk->torch->model->arena, fsdp_span(text, (size_t)size));
-	return ret_text->data != NULL ||
-	       fsdp_arena_fail(walk->torch->scratch, walk->error);
+	return fsdp_arena_copy(walk->torch->model->arena, fsdp_span(text, (size_t)size));
 }
 
 /* A class is remembered for the module whose pickled object this is. */
-static bool hint_class(struct walk *walk, fsdp_ref ref, uint32_t raw_name)
+static void hint_class(struct walk *walk, fsdp_ref ref, uint32_t raw_name)
 {
 	struct fsdp_model *model = walk->torch->model;
 	const struct fsdp_pickle_global *global =
 		fsdp_pickle_named(walk->torch->pickle, ref);
 	if (global == NULL)
-		return true;
-	struct fsdp_class_hint *hint =
-		fsdp_build_push(model, &model->class_hints, NULL, walk->error);
-	if (hint == NULL)
-		return false;
+		return;
+	struct fsdp_class_hint *hint = fsdp_build_push(model, &model->class_hints, NULL);
 	hint->raw_name = raw_name;
-	hint->class_name =
-		fsdp_build_text(model, fsdp_torch_class_name(global->name), walk->error);
-	return hint->class_name != NULL;
+	hint->class_name = fsdp_build_text(model, fsdp_torch_class_name(global->name));
 }
 
 /* The attributes of a TorchScript object, whose class the archive's code defines. */
@@ -676,40 +645,29 @@ static bool is_kept_whole(const struct walk *walk, fsdp_ref ref)
 }
 
 /* One value under a name: enter it, or add it. */
-static bool meet(struct walk *walk, fsdp_ref ref, uint32_t name, uint32_t raw_name)
+static void meet(struct walk *walk, fsdp_ref ref, uint32_t name, uint32_t raw_name)
 {
 	struct fsdp_pickle *pickle = walk->torch->pickle;
 	enum frame_kind kind;
 	uint32_t tensor;
-	bool entered, hides;
 	/* Any number of objects may share one state. */
-	if (fsdp_pickle_kind(pickle, ref) == FSDP_PICKLE_CALL &&
-		!work(walk, fsdp_pickle_count(pickle, fsdp_pickle_state(pickle, ref, 0)) /
-				    FIELDS_STEP))
-		return false;
+	if (fsdp_pickle_kind(pickle, ref) == FSDP_PICKLE_CALL)
+		work(walk, fsdp_pickle_count(pickle, fsdp_pickle_state(pickle, ref, 0)) /
+				   FIELDS_STEP);
 	fsdp_ref attributes = script_state(pickle, ref);
-	if (attributes != FSDP_REF_NONE)
-		return hint_class(walk, ref, raw_name) &&
-		       push_frame(walk, attributes, FRAME_PAIRS, raw_name, &entered);
-	if (!is_kept_whole(walk, ref) && !is_long_tuple(walk, ref) &&
-		enter_kind(walk->torch, ref, &kind)) {
-		if (kind == FRAME_MODULE && !hint_class(walk, ref, raw_name))
-			return false;
-		return push_frame(walk, ref, kind, raw_name, &entered);
+	if (attributes != FSDP_REF_NONE) {
+		hint_class(walk, ref, raw_name);
+		push_frame(walk, attributes, FRAME_PAIRS, raw_name);
+	} else if (!is_kept_whole(walk, ref) && !is_long_tuple(walk, ref) &&
+		   enter_kind(walk->torch, ref, &kind)) {
+		if (kind == FRAME_MODULE)
+			hint_class(walk, ref, raw_name);
+		push_frame(walk, ref, kind, raw_name);
+	} else if (fsdp_torch_folded(pickle, ref, FSDP_TORCH_TENSOR, &tensor)) {
+		add_tensor(walk, tensor, name, raw_name);
+	} else {
+		add_value(walk, ref, name, raw_name, fsdp_torch_hides(walk->torch, ref));
 	}
-	if (fsdp_torch_folded(pickle, ref, FSDP_TORCH_TENSOR, &tensor))
-		return add_tensor(walk, tensor, name, raw_name);
-	return fsdp_torch_hides(walk->torch, ref, &hides, walk->error) &&
-	       add_value(walk, ref, name, raw_name, hides);
-}
-
-/* A key of a dict that is not a string is a value of its own if a tensor is it, or in it.
- */
-static bool meet_key(struct walk *walk, fsdp_ref key, uint32_t name, uint32_t raw_name)
-{
-	bool hides;
-	return fsdp_torch_hides(walk->torch, key, &hides, walk->error) &&
-	       (!hides || add_value(walk, key, name, raw_name, true));
 }
 
 static bool is_in_set(struct fsdp_pickle *pickle, fsdp_ref set, struct fsdp_span text)
@@ -730,31 +688,26 @@ static bool is_in_set(struct fsdp_pickle *pickle, fsdp_ref set, struct fsdp_span
 }
 
 /* A module's next part. Parameters and buffers that are None are not saved. */
-static bool step_module(struct walk *walk, struct frame *frame)
+static void step_module(struct walk *walk, struct frame *frame)
 {
 	struct fsdp_pickle *pickle = walk->torch->pickle;
 	if (frame->part == 3) {
 		pop_frame(walk);
-		return true;
+		return;
 	}
 	uint8_t part = frame->part++;
 	uint32_t name = frame->name;
 	walk->wrapped = frame->wrapped;
 	fsdp_ref state = fsdp_pickle_state(pickle, frame->object, 0);
-	if (!work(walk, fsdp_pickle_count(pickle, state) / FIELDS_STEP))
-		return false;
+	work(walk, fsdp_pickle_count(pickle, state) / FIELDS_STEP);
 	fsdp_ref dict = fsdp_pickle_get(pickle, state, module_parts[part]);
-	bool entered;
-	if (!push_frame(walk, dict, FRAME_PART, name, &entered))
-		return false;
-	if (!entered)
-		return true;
+	if (!push_frame(walk, dict, FRAME_PART, name))
+		return;
 	struct frame *inner = fsdp_vec_at(&walk->stack, walk->stack.count - 1);
 	inner->part = part;
 	if (part == 1)
 		inner->skip =
 			fsdp_pickle_get(pickle, state, "_non_persistent_buffers_set");
-	return true;
 }
 
 /* The dot that completes a wrapper's segment may be the one before the next key. */
@@ -764,35 +717,35 @@ static bool has_wrapper(struct fsdp_span text)
 	return fsdp_name_is_dirty(text) || fsdp_span_ends(text, mark);
 }
 
-static bool step(struct walk *walk)
+static void step(struct walk *walk)
 {
 	struct fsdp_pickle *pickle = walk->torch->pickle;
 	struct frame *frame = fsdp_vec_at(&walk->stack, walk->stack.count - 1);
 	fsdp_ref key, value;
-	if (frame->kind == FRAME_MODULE)
-		return step_module(walk, frame);
+	if (frame->kind == FRAME_MODULE) {
+		step_module(walk, frame);
+		return;
+	}
 	if (!fsdp_pickle_next(pickle, &frame->iterator, &key, &value)) {
 		pop_frame(walk);
-		return true;
+		return;
 	}
 	struct fsdp_span text;
 	bool integer = false, formatted = false;
 	if (frame->kind == FRAME_ITEMS) {
 		integer = true;
-		if (!format_index(walk, frame->index++, &text))
-			return false;
+		text = format_index(walk, frame->index++);
 	} else {
 		text = fsdp_pickle_text(pickle, key);
 		formatted = text.data == NULL;
-		if (formatted && !format_key(walk, key, &text, &integer))
-			return false;
+		if (formatted)
+			text = format_key(walk, key, &integer);
 	}
-	if (!work(walk, text.size / KEY_STEP))
-		return false;
+	work(walk, text.size / KEY_STEP);
 	if (frame->kind == FRAME_PART &&
 		(fsdp_pickle_kind(pickle, value) == FSDP_PICKLE_NULL ||
 			(frame->part == 1 && is_in_set(pickle, frame->skip, text))))
-		return true;
+		return;
 	walk->path.count = frame->path_count;
 	walk->path.parts[walk->path.count].length = (uint32_t)text.size;
 	walk->path.parts[walk->path.count].is_integer = integer;
@@ -803,10 +756,12 @@ static bool step(struct walk *walk)
 	uint32_t name, raw_name;
 	bool wrapped = frame->wrapped;
 	walk->wrapped = wrapped || has_wrapper(text);
-	return fsdp_build_names(walk->torch->model, frame->name, text, wrapped, &name,
-		       &raw_name, walk->error) &&
-	       (!formatted || meet_key(walk, key, name, raw_name)) &&
-	       meet(walk, value, name, raw_name);
+	fsdp_build_names(
+		walk->torch->model, frame->name, text, wrapped, &name, &raw_name);
+	/* A key that is not a string is a value of its own if it is or has a tensor. */
+	if (formatted && fsdp_torch_hides(walk->torch, key))
+		add_value(walk, key, name, raw_name, true);
+	meet(walk, value, name, raw_name);
 }
 
 static bool is_optimizer(struct fsdp_pickle *pickle, fsdp_ref top)
@@ -846,23 +801,20 @@ static size_t snapshot_levels(struct fsdp_pickle *pickle, fsdp_ref top)
 		       : 0;
 }
 
-bool fsdp_torch_walk(struct fsdp_torch *torch, struct fsdp_error **ret_error)
+static void walk_top(void *context)
 {
+	struct fsdp_torch *torch = context;
 	struct fsdp_model *model = torch->model;
 	fsdp_ref top = fsdp_pickle_top(torch->pickle);
 	struct walk *walk = FSDP_TAKE(torch->scratch, walk, 1);
-	if (walk == NULL)
-		return fsdp_arena_fail(torch->scratch, ret_error);
-	*walk = (struct walk){ .torch = torch, .error = ret_error };
+	*walk = (struct walk){ .torch = torch };
 	uint32_t bound = fsdp_pickle_identity_bound(torch->pickle);
 	walk->ceiling = 16 * (uint64_t)bound + 4096;
 	fsdp_vec_init(&walk->stack, torch->scratch, sizeof(struct frame));
 	walk->visits = fsdp_arena_take(torch->scratch, (size_t)bound + 1, 1);
-	if (walk->visits == NULL)
-		return fsdp_arena_fail(torch->scratch, ret_error);
 	model->extents_due = (uint64_t)torch->first_extent + torch->storages.count;
 	if (top == FSDP_REF_NONE)
-		return true;
+		return;
 	walk->is_optimizer = is_optimizer(torch->pickle, top);
 	walk->levels = snapshot_levels(torch->pickle, top);
 	uint32_t name = 0;
@@ -871,14 +823,14 @@ bool fsdp_torch_walk(struct fsdp_torch *torch, struct fsdp_error **ret_error)
 	if (script_state(torch->pickle, top) == FSDP_REF_NONE &&
 		(is_kept_whole(walk, top) || !enter_kind(torch, top, &kind))) {
 		name = fsdp_names_child(&model->names, 0, FSDP_SPAN(""));
-		if (name == FSDP_NONE)
-			return fsdp_arena_fail(model->arena, ret_error);
 	}
-	if (!meet(walk, top, name, name))
-		return false;
+	meet(walk, top, name, name);
 	while (walk->stack.count != 0)
-		if (!step(walk))
-			return false;
+		step(walk);
 	report_hidden(walk);
-	return true;
+}
+
+bool fsdp_torch_walk(struct fsdp_torch *torch, struct fsdp_error **ret_error)
+{
+	return fsdp_model_try(torch->model, torch->scratch, walk_top, torch, ret_error);
 }

@@ -127,8 +127,7 @@ static bool keep_tensor(struct taking *taking, uint32_t index)
 	       (kept->tensor.flags & FSDP_TENSOR_COMPONENT) == 0;
 }
 
-static bool keep_all(
-	struct taking *taking, bool *ret_plain, struct fsdp_error **ret_error)
+static void keep_all(struct taking *taking, bool *ret_plain)
 {
 	const struct fsdp_relative *relative = taking->relative;
 	struct fsdp_model *model = taking->torch->model;
@@ -138,8 +137,6 @@ static bool keep_all(
 	taking->kept = FSDP_TAKE(scratch, taking->kept, tensors + 1);
 	taking->order = FSDP_TAKE(scratch, taking->order, tensors + 1);
 	taking->values = FSDP_TAKE(scratch, taking->values, values + 1);
-	if (taking->kept == NULL || taking->order == NULL || taking->values == NULL)
-		return fsdp_arena_fail(scratch, ret_error);
 	for (size_t i = 0; i < tensors; i++)
 		*ret_plain &= keep_tensor(taking, (uint32_t)(relative->first_tensor + i));
 	for (size_t i = 0; i < values; i++) {
@@ -152,12 +149,9 @@ static bool keep_all(
 			taking->values[taking->value_count++] = *value;
 	}
 	for (size_t i = 0; i < tensors; i++) {
-		if (taking->kept[i].name.data == NULL)
-			return fsdp_arena_fail(scratch, ret_error);
 		taking->order[i] = &taking->kept[i];
 	}
 	qsort(taking->order, tensors, sizeof *taking->order, by_name);
-	return true;
 }
 
 static struct kept_tensor *find_kept(const struct taking *taking, struct fsdp_span name)
@@ -172,14 +166,12 @@ static struct kept_tensor *find_kept(const struct taking *taking, struct fsdp_sp
 
 /* ---- names ---- */
 
-/* "a" and "b" as "a.b", "b" alone without "a". data NULL: memory ended. */
+/* "a" and "b" as "a.b", "b" alone without "a". */
 static struct fsdp_span join(
 	struct fsdp_arena *arena, struct fsdp_span above, struct fsdp_span name)
 {
 	size_t dot = above.size != 0, size = above.size + dot + name.size;
 	unsigned char *text = fsdp_arena_take(arena, size + 1, 1);
-	if (text == NULL)
-		return (struct fsdp_span){ 0 };
 	if (dot != 0) {
 		memcpy(text, above.data, above.size);
 		text[above.size] = '.';
@@ -210,20 +202,14 @@ static struct fsdp_span drop_wrappers(struct fsdp_span name)
 }
 
 static uint32_t add_tensor(struct taking *taking, struct fsdp_span above,
-	struct fsdp_span name, struct fsdp_tensor_record *record,
-	struct fsdp_error **ret_error)
+	struct fsdp_span name, struct fsdp_tensor_record *record)
 {
 	struct fsdp_model *model = taking->torch->model;
 	struct fsdp_span text = join(model->arena, above, name);
-	if (text.data == NULL) {
-		fsdp_arena_fail(model->arena, ret_error);
-		return FSDP_NONE;
-	}
 	record->path = FSDP_NONE;
-	if (!fsdp_build_names(model, 0, drop_wrappers(text), false, &record->name,
-		    &record->raw_name, ret_error))
-		return FSDP_NONE;
-	return fsdp_build_tensor(model, record, ret_error);
+	fsdp_build_names(
+		model, 0, drop_wrappers(text), false, &record->name, &record->raw_name);
+	return fsdp_build_tensor(model, record);
 }
 
 /* ---- flat parameters ---- */
@@ -297,29 +283,25 @@ static bool is_sound(struct taking *taking, const struct flat_parts *parts,
 			    : fsdp_min(all - begin, share) == share - parts->padding;
 }
 
-static bool add_run(struct taking *taking, const struct kept_tensor *flat,
+static void add_run(struct taking *taking, const struct kept_tensor *flat,
 	const struct flat_parts *parts, const struct flat_part *part,
-	const int64_t run[3], struct fsdp_error **ret_error)
+	const int64_t run[3])
 {
 	struct fsdp_model *model = taking->torch->model;
 	struct fsdp_tensor_record record = flat->tensor;
 	struct fsdp_piece_record piece = flat->piece;
-	record.shape = fsdp_build_ints(model, part->shape, part->dims, ret_error);
-	if (record.shape == FSDP_NONE)
-		return false;
+	record.shape = fsdp_build_ints(model, part->shape, part->dims);
 	record.dims = (uint8_t)part->dims;
 	record.role = FSDP_ROLE_PARAM;
 	record.flags &= (uint16_t)~FSDP_TENSOR_ROLE_INFERRED;
-	piece.tensor = add_tensor(taking, parts->prefix, part->name, &record, ret_error);
-	if (piece.tensor == FSDP_NONE)
-		return false;
+	piece.tensor = add_tensor(taking, parts->prefix, part->name, &record);
 	if (run[1] == 0)
-		return true;
+		return;
 	piece.is_run = true;
-	piece.box = fsdp_build_ints(model, run, 3, ret_error);
-	return piece.box != FSDP_NONE &&
-	       fsdp_add(piece.storage_offset, (uint64_t)run[2], &piece.storage_offset) &&
-	       fsdp_build_piece(model, &piece, ret_error) != FSDP_NONE;
+	piece.box = fsdp_build_ints(model, run, 3);
+	if (!fsdp_add(piece.storage_offset, (uint64_t)run[2], &piece.storage_offset))
+		fsdp_model_leave(model, NULL);
+	fsdp_build_piece(model, &piece);
 }
 
 static void report_part(struct taking *taking, struct fsdp_span key, const char *why)
@@ -332,20 +314,16 @@ static void report_part(struct taking *taking, struct fsdp_span key, const char 
 
 /* ---- units ---- */
 
-static bool push_entry(struct taking *taking, struct fsdp_flat_record *flat, uint32_t fqn,
-	const struct flat_part *part, struct fsdp_error **ret_error)
+static void push_entry(struct taking *taking, struct fsdp_flat_record *flat, uint32_t fqn,
+	const struct flat_part *part)
 {
 	struct fsdp_model *model = taking->torch->model;
 	struct fsdp_flat_entry_record *entry;
 	fsdp_ints shape = FSDP_NONE;
 	if (fqn != FSDP_NONE) {
-		shape = fsdp_build_ints(model, part->shape, part->dims, ret_error);
-		if (shape == FSDP_NONE)
-			return false;
+		shape = fsdp_build_ints(model, part->shape, part->dims);
 	}
-	entry = fsdp_build_push(model, &model->flat_entries, NULL, ret_error);
-	if (entry == NULL)
-		return false;
+	entry = fsdp_build_push(model, &model->flat_entries, NULL);
 	*entry = (struct fsdp_flat_entry_record){
 		.fqn = fqn,
 		.shape = shape,
@@ -355,12 +333,11 @@ static bool push_entry(struct taking *taking, struct fsdp_flat_record *flat, uin
 	};
 	flat->numel += part->numel;
 	flat->entry_count++;
-	return true;
 }
 
 /* The module of a flat parameter is a unit. Each file has the same; the first counts. */
-static bool describe_unit(struct taking *taking, const struct flat_parts *parts,
-	const struct kept_tensor *kept, uint64_t share, struct fsdp_error **ret_error)
+static void describe_unit(struct taking *taking, const struct flat_parts *parts,
+	const struct kept_tensor *kept, uint64_t share)
 {
 	struct fsdp_model *model = taking->torch->model;
 	struct fsdp_span prefix = join(model->arena, parts->prefix, FSDP_SPAN(""));
@@ -368,17 +345,12 @@ static bool describe_unit(struct taking *taking, const struct flat_parts *parts,
 	struct fsdp_flat_record *flat;
 	uint32_t id;
 	if (taking->relative->has_units)
-		return true;
-	if (prefix.data == NULL)
-		return fsdp_arena_fail(model->arena, ret_error);
+		return;
 	prefix = drop_wrappers(prefix);
 	if (fsdp_span_ends(prefix, FSDP_SPAN(".")))
 		prefix.size--;
-	flat = fsdp_build_push(model, &model->flats, &id, ret_error);
-	of = flat != NULL ? fsdp_build_push(model, &model->flat_modules, NULL, ret_error)
-			  : NULL;
-	if (of == NULL)
-		return false;
+	flat = fsdp_build_push(model, &model->flats, &id);
+	of = flat != NULL ? fsdp_build_push(model, &model->flat_modules, NULL) : NULL;
 	*flat = (struct fsdp_flat_record){
 		.dtype = kept->tensor.dtype,
 		.shards = taking->relative->is_xla ? taking->torch->world_size : 1,
@@ -389,30 +361,24 @@ static bool describe_unit(struct taking *taking, const struct flat_parts *parts,
 	};
 	of->flat = id;
 	of->module = prefix.size != 0 ? fsdp_names_intern(&model->names, 0, prefix) : 0;
-	if (of->module == FSDP_NONE)
-		return fsdp_arena_fail(model->arena, ret_error);
 	struct part_walk walk = { 0 };
 	struct flat_part part;
 	uint32_t name, raw_name;
 	bool bad = false;
 	while (next_part(taking, parts, &walk, &part, &bad)) {
 		struct fsdp_span text = join(model->arena, parts->prefix, part.name);
-		if (text.data == NULL)
-			return fsdp_arena_fail(model->arena, ret_error);
-		if (!fsdp_build_names(model, 0, drop_wrappers(text), false, &name,
-			    &raw_name, ret_error) ||
-			!push_entry(taking, flat, name, &part, ret_error))
-			return false;
+		fsdp_build_names(model, 0, drop_wrappers(text), false, &name, &raw_name);
+		push_entry(taking, flat, name, &part);
 	}
 	part = (struct flat_part){ 0 };
 	if (taking->relative->is_xla)
 		part.numel = share * taking->torch->world_size - flat->numel;
-	return part.numel == 0 || push_entry(taking, flat, FSDP_NONE, &part, ret_error);
+	if (part.numel != 0)
+		push_entry(taking, flat, FSDP_NONE, &part);
 }
 
 /* This rank has the elements from `begin` on of the flat parameter. */
-static bool split_flat_parameters(struct taking *taking, const struct flat_parts *parts,
-	struct fsdp_error **ret_error)
+static void split_flat_parameters(struct taking *taking, const struct flat_parts *parts)
 {
 	struct kept_tensor *flat = find_kept(taking, parts->key);
 	struct part_walk walk = { 0 };
@@ -422,7 +388,7 @@ static bool split_flat_parameters(struct taking *taking, const struct flat_parts
 	if (flat == NULL) {
 		report_part(taking, parts->key,
 			"the file does not have this flat parameter, which its metadata describe");
-		return true;
+		return;
 	}
 	share = fsdp_model_numel(taking->torch->model, &flat->tensor);
 	if (flat->taken || !fsdp_mul(share, taking->torch->rank, &begin) ||
@@ -430,11 +396,10 @@ static bool split_flat_parameters(struct taking *taking, const struct flat_parts
 		!is_sound(taking, parts, flat, share, begin)) {
 		report_part(taking, parts->key,
 			"the flat parameter is not as long as its metadata require");
-		return true;
+		return;
 	}
 	flat->taken = true;
-	if (!describe_unit(taking, parts, flat, share, ret_error))
-		return false;
+	describe_unit(taking, parts, flat, share);
 	while (next_part(taking, parts, &walk, &part, &bad)) {
 		uint64_t low = at > begin ? at : begin;
 		uint64_t high = fsdp_min(at + part.numel, end - parts->padding);
@@ -443,18 +408,16 @@ static bool split_flat_parameters(struct taking *taking, const struct flat_parts
 		bool empty = part.numel == 0 && taking->torch->rank == 0;
 		if (empty)
 			memset(run, 0, sizeof run);
-		if ((empty || low < high) &&
-			!add_run(taking, flat, parts, &part, run, ret_error))
-			return false;
+		if ((empty || low < high))
+			add_run(taking, flat, parts, &part, run);
 		at += part.numel;
 	}
-	return true;
 }
 
 /* ---- torch_xla ---- */
 
-static bool read_xla_shard(struct taking *taking, struct fsdp_span module,
-	struct fsdp_span shard, fsdp_ref facts, struct fsdp_error **ret_error)
+static void read_xla_shard(struct taking *taking, struct fsdp_span module,
+	struct fsdp_span shard, fsdp_ref facts)
 {
 	struct fsdp_pickle *pickle = taking->torch->pickle;
 	struct fsdp_arena *scratch = taking->torch->scratch;
@@ -466,15 +429,13 @@ static bool read_xla_shard(struct taking *taking, struct fsdp_span module,
 	fsdp_ref lists;
 	int64_t size[DIMS_MAX];
 	size_t dims;
-	if (key.data == NULL || name.data == NULL)
-		return fsdp_arena_fail(scratch, ret_error);
 	parts.shape = fsdp_pickle_get(pickle, facts, "_orig_size");
 	if (orig.data == NULL ||
 		!fsdp_torch_ints(taking->torch, pickle, parts.shape, size, &dims) ||
 		!fsdp_numel(size, dims, &parts.whole)) {
 		report_part(taking, key,
 			"the metadata of the shard has no name of its tensor");
-		return true;
+		return;
 	}
 	lists = fsdp_pickle_get_span(pickle,
 		fsdp_pickle_get(pickle, taking->relative->facts, "flatten_info"), name);
@@ -484,10 +445,10 @@ static bool read_xla_shard(struct taking *taking, struct fsdp_span module,
 	parts.name = fsdp_span_last(name, '.');
 	parts.prefix = fsdp_span(
 		name.data, name.size - parts.name.size - (parts.name.size < name.size));
-	return split_flat_parameters(taking, &parts, ret_error);
+	split_flat_parameters(taking, &parts);
 }
 
-static bool read_xla(struct taking *taking, struct fsdp_error **ret_error)
+static void read_xla(struct taking *taking)
 {
 	struct fsdp_pickle *pickle = taking->torch->pickle;
 	struct fsdp_pickle_iterator modules = {
@@ -497,17 +458,15 @@ static bool read_xla(struct taking *taking, struct fsdp_error **ret_error)
 	while (fsdp_pickle_next(pickle, &modules, &module, &shards)) {
 		struct fsdp_pickle_iterator iterator = { .ref = shards };
 		while (fsdp_pickle_next(pickle, &iterator, &shard, &facts))
-			if (!read_xla_shard(taking, fsdp_pickle_text(pickle, module),
-				    fsdp_pickle_text(pickle, shard), facts, ret_error))
-				return false;
+			read_xla_shard(taking, fsdp_pickle_text(pickle, module),
+				fsdp_pickle_text(pickle, shard), facts);
 	}
-	return true;
 }
 
 /* ---- fairscale ---- */
 
-static bool read_fairscale_flat(struct taking *taking, struct fsdp_span module,
-	struct fsdp_span backing, fsdp_ref facts, struct fsdp_error **ret_error)
+static void read_fairscale_flat(struct taking *taking, struct fsdp_span module,
+	struct fsdp_span backing, fsdp_ref facts)
 {
 	struct fsdp_pickle *pickle = taking->torch->pickle;
 	struct flat_parts parts = {
@@ -519,21 +478,19 @@ static bool read_fairscale_flat(struct taking *taking, struct fsdp_span module,
 		.numels = fsdp_pickle_get(pickle, facts, "numels"),
 	};
 	int64_t padding = 0;
-	if (parts.key.data == NULL)
-		return fsdp_arena_fail(taking->torch->scratch, ret_error);
 	if (parts.names == FSDP_REF_NONE ||
 		!fsdp_pickle_integer(
 			pickle, fsdp_pickle_get(pickle, facts, "padding"), &padding) ||
 		padding < 0) {
 		report_part(taking, parts.key,
 			"the metadata of the flat parameter has no name of its unit");
-		return true;
+		return;
 	}
 	parts.padding = (uint64_t)padding;
-	return split_flat_parameters(taking, &parts, ret_error);
+	split_flat_parameters(taking, &parts);
 }
 
-static bool read_fairscale(struct taking *taking, struct fsdp_error **ret_error)
+static void read_fairscale(struct taking *taking)
 {
 	struct fsdp_pickle *pickle = taking->torch->pickle;
 	struct fsdp_pickle_iterator modules = {
@@ -546,27 +503,23 @@ static bool read_fairscale(struct taking *taking, struct fsdp_error **ret_error)
 		struct fsdp_pickle_iterator iterator = { .ref = fsdp_pickle_get(pickle,
 								 module, "params") };
 		while (fsdp_pickle_next(pickle, &iterator, &backing, &facts))
-			if (!read_fairscale_flat(taking, path,
-				    fsdp_pickle_text(pickle, backing), facts, ret_error))
-				return false;
+			read_fairscale_flat(
+				taking, path, fsdp_pickle_text(pickle, backing), facts);
 	}
-	return true;
 }
 
 /* ---- all of it ---- */
 
-bool fsdp_torch_take_relative(struct fsdp_torch *torch, struct fsdp_relative *relative,
-	struct fsdp_error **ret_error)
+void fsdp_torch_take_relative(struct fsdp_torch *torch, struct fsdp_relative *relative)
 {
 	struct taking taking = { .torch = torch, .relative = relative };
 	bool plain = true;
-	if (!keep_all(&taking, &plain, ret_error))
-		return false;
+	keep_all(&taking, &plain);
 	if (!plain) {
 		fsdp_find(&torch->model->findings, FSDP_RULE_UNSUPPORTED_FEATURE,
 			FSDP_PLACE(.file = torch->file, .rank = torch->rank),
 			"the flat parameters are listed as they are stored: some tensors of the file are structured");
-		return true;
+		return;
 	}
 	fsdp_build_take_back(torch->model, relative->first_tensor, relative->first_piece,
 		relative->first_value);
@@ -587,9 +540,10 @@ bool fsdp_torch_take_relative(struct fsdp_torch *torch, struct fsdp_relative *re
 		kept->tensor.role = FSDP_ROLE_BUFFER;
 		kept->tensor.flags &= (uint16_t)~FSDP_TENSOR_ROLE_INFERRED;
 	}
-	if (!(relative->is_xla ? read_xla(&taking, ret_error)
-			       : read_fairscale(&taking, ret_error)))
-		return false;
+	if (relative->is_xla)
+		read_xla(&taking);
+	else
+		read_fairscale(&taking);
 	/* What was in no flat parameter is the same on each rank, or an optimizer's. */
 	struct fsdp_model *model = taking.torch->model;
 	for (size_t i = 0; i < taking.count; i++) {
@@ -598,15 +552,11 @@ bool fsdp_torch_take_relative(struct fsdp_torch *torch, struct fsdp_relative *re
 			continue;
 		if (kept->tensor.role == FSDP_ROLE_OPTIM)
 			kept->tensor.flags |= FSDP_TENSOR_RANKS_OWN;
-		kept->piece.tensor = add_tensor(&taking, (struct fsdp_span){ 0 },
-			kept->name, &kept->tensor, ret_error);
-		if (kept->piece.tensor == FSDP_NONE ||
-			(kept->has_piece && fsdp_build_piece(model, &kept->piece,
-						    ret_error) == FSDP_NONE))
-			return false;
+		kept->piece.tensor = add_tensor(
+			&taking, (struct fsdp_span){ 0 }, kept->name, &kept->tensor);
+		if (kept->has_piece)
+			fsdp_build_piece(model, &kept->piece);
 	}
 	for (size_t i = 0; i < taking.value_count; i++)
-		if (fsdp_build_value(model, &taking.values[i], ret_error) == FSDP_NONE)
-			return false;
-	return true;
+		fsdp_build_value(model, &taking.values[i]);
 }

@@ -223,9 +223,8 @@ static bool add_extents(struct torch_zip *file, struct fsdp_error **ret_error)
 			.is_record = storage->is_mesh,
 			.missing = true,
 		};
-		if (fsdp_build_extent(file->reading->model, &extent, key, ret_error) ==
-			FSDP_NONE)
-			return false;
+		if (fsdp_build_extent(file->reading->model, &extent, key) == FSDP_NONE)
+			return fsdp_model_fail(file->reading->model, ret_error);
 		if (storage->conflict)
 			fsdp_find(&file->reading->model->findings,
 				FSDP_RULE_STORAGE_CONFLICT,
@@ -357,19 +356,16 @@ static bool resolve_relative(struct torch_zip *file, const struct fsdp_relative 
 }
 
 /* Its parameters in place of what they were flattened to. */
-static bool read_relative(struct torch_zip *file, struct fsdp_relative *relative,
-	struct fsdp_error **ret_error)
+static void read_relative(struct torch_zip *file, struct fsdp_relative *relative)
 {
 	struct fsdp_format *format = &file->reading->model->format;
-	if (!fsdp_torch_take_relative(&file->torch, relative, ret_error))
-		return false;
+	fsdp_torch_take_relative(&file->torch, relative);
 	format->family = relative->family;
 	format->title = relative->title;
 	format->writer = relative->writer;
 	if (!relative->is_xla && relative->ranks_at_least < FSDP_RELATIVE_RANKS)
 		fsdp_reading_resolve_world(file->reading, file->file_id,
 			(uint32_t)relative->ranks_at_least, false);
-	return true;
 }
 
 /* The first segment of a name. */
@@ -409,15 +405,15 @@ static void name_ultralytics(struct torch_zip *file)
 }
 
 /* Checkpoints of Lightning's Trainer have its version. */
-static bool resolve_lightning(struct torch_zip *file, size_t first_tensor,
-	size_t first_value, struct fsdp_error **ret_error)
+static void resolve_lightning(
+	struct torch_zip *file, size_t first_tensor, size_t first_value)
 {
 	struct fsdp_model *model = file->reading->model;
 	struct fsdp_pickle *pickle = file->torch.pickle;
 	fsdp_ref version = fsdp_pickle_get(
 		pickle, fsdp_pickle_top(pickle), "pytorch-lightning_version");
 	if (fsdp_pickle_text(pickle, version).data == NULL)
-		return true;
+		return;
 	model->format.family = "lightning-ckpt";
 	model->format.title = "Lightning checkpoint (.ckpt)";
 	model->format.writer = "Lightning";
@@ -429,8 +425,25 @@ static bool resolve_lightning(struct torch_zip *file, size_t first_tensor,
 		struct fsdp_value_record *value = fsdp_model_value(model, i);
 		value->role = role_in_lightning(model, value->raw_name, value->role);
 	}
-	return fsdp_build_strip(
-		model, first_tensor, first_value, FSDP_SPAN("state_dict"), -1, ret_error);
+	fsdp_build_place(model, first_tensor, first_value,
+		&(struct fsdp_build_place){
+			.strip = FSDP_SPAN("state_dict"), .role = -1 });
+}
+
+/* What was walked. */
+struct walked {
+	struct torch_zip *file;
+	struct fsdp_relative relative;
+	bool is_relative;
+};
+
+static void resolve_walked(void *context)
+{
+	struct walked *walked = context;
+	if (walked->is_relative)
+		read_relative(walked->file, &walked->relative);
+	resolve_lightning(walked->file, walked->relative.first_tensor,
+		walked->relative.first_value);
 }
 
 static bool read_pickle(struct torch_zip *file, struct fsdp_error **ret_error)
@@ -481,16 +494,17 @@ static bool read_pickle(struct torch_zip *file, struct fsdp_error **ret_error)
 	}
 	if (!read)
 		fsdp_error_add_member(ret_error, file->pickle->name);
-	size_t first_tensor = reading->model->tensors.count;
-	size_t first_value = reading->model->values.count;
-	struct fsdp_relative relative = {
-		.first_tensor = first_tensor,
-		.first_piece = reading->model->pieces.count,
-		.first_value = first_value,
+	struct walked walked = {
+		.file = file,
+		.relative.first_tensor = reading->model->tensors.count,
+		.relative.first_piece = reading->model->pieces.count,
+		.relative.first_value = reading->model->values.count,
 	};
-	bool is_relative = read && fsdp_torch_find_relative(&file->torch, &relative);
+	walked.is_relative =
+		read && fsdp_torch_find_relative(&file->torch, &walked.relative);
 	bool resolved = read &&
-			(!is_relative || resolve_relative(file, &relative, ret_error)) &&
+			(!walked.is_relative ||
+				resolve_relative(file, &walked.relative, ret_error)) &&
 			fsdp_torch_resolve(&file->torch, read_storage, file, ret_error);
 	fsdp_reading_keep_limit(reading, &file->torch.over_limit, file->file);
 	if (!resolved)
@@ -500,8 +514,8 @@ static bool read_pickle(struct torch_zip *file, struct fsdp_error **ret_error)
 		file->torch.world_whole);
 	name_ultralytics(file);
 	return fsdp_torch_walk(&file->torch, ret_error) &&
-	       (!is_relative || read_relative(file, &relative, ret_error)) &&
-	       resolve_lightning(file, first_tensor, first_value, ret_error);
+	       fsdp_model_try(reading->model, file->torch.scratch, resolve_walked,
+		       &walked, ret_error);
 }
 
 enum looked { LOOKED, NOT_LOOKED, NO_MEMORY };
@@ -634,10 +648,11 @@ static bool read_all(struct torch_zip *file, const struct fsdp_look *look,
 	struct fsdp_reading *reading = file->reading;
 	file->file = look->path;
 	file->file_id = fsdp_build_file(
-		reading->model, look->path, look->source.size, reading->rank, ret_error);
-	if (file->file_id == FSDP_NONE ||
-		!fsdp_zip_open(&look->source, reading->scratch, reading->limits,
-			file->file, &reading->model->findings, &file->zip, ret_error) ||
+		reading->model, look->path, look->source.size, reading->rank);
+	if (file->file_id == FSDP_NONE)
+		return fsdp_model_fail(reading->model, ret_error);
+	if (!fsdp_zip_open(&look->source, reading->scratch, reading->limits, file->file,
+		    &reading->model->findings, &file->zip, ret_error) ||
 		!read_members(file, ret_error))
 		return false;
 	set_format(file);
