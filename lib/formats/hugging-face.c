@@ -330,14 +330,18 @@ static enum fsdp_sign recognise(const struct fsdp_look *look)
 
 static const struct fsdp_json_wanted wanted = { .members = true };
 
-static bool next(struct hf *hf, struct fsdp_error **ret_error)
+static void next(struct hf *hf)
 {
-	return fsdp_json_scan_next(&hf->scan, &hf->token, ret_error);
+	struct fsdp_error *error = NULL;
+	if (!fsdp_json_scan_next(&hf->scan, &hf->token, &error))
+		fsdp_model_leave(hf->reading->model, error);
 }
 
-static bool skip(struct hf *hf, struct fsdp_error **ret_error)
+static void skip(struct hf *hf)
 {
-	return fsdp_json_scan_skip(&hf->scan, &hf->token, ret_error);
+	struct fsdp_error *error = NULL;
+	if (!fsdp_json_scan_skip(&hf->scan, &hf->token, &error))
+		fsdp_model_leave(hf->reading->model, error);
 }
 
 static void report(const struct hf *hf, enum fsdp_rule_index rule, const char *what)
@@ -389,36 +393,34 @@ static void map_tensor(struct hf *hf, struct fsdp_span key, uint32_t number)
 	(void)fsdp_table_set(&hf->mapped, raw_name, number);
 }
 
-/* *ret_read false: the next entry is nothing plain or names a new file, and nothing
- * happened. */
-static void read_alike(struct hf *hf, bool *ret_read)
+/* False: the next entry is nothing plain or names a new file, and nothing happened. */
+static bool read_alike(struct hf *hf)
 {
 	struct fsdp_json_member entry;
-	*ret_read = false;
 	if (!fsdp_json_quick_member(hf->quick, &hf->scan, NULL, &entry))
-		return;
+		return false;
 	if (*entry.meaning == 0) {
 		uint32_t number = fsdp_names_find_child(&hf->files, 0, entry.text);
 		if (number == FSDP_NONE)
-			return;
+			return false;
 		*entry.meaning = number;
 	}
-	*ret_read = true;
 	fsdp_json_quick_accept(&hf->scan, &entry);
 	/* Findings are at the file, as if it had been read as a token. */
 	hf->token.offset = fsdp_json_scan_offset(&hf->scan, entry.text.data - 1);
 	map_tensor(hf, entry.key, *entry.meaning);
+	return true;
 }
 
-static bool read_entry(struct hf *hf, struct fsdp_error **ret_error)
+static void read_entry(struct hf *hf)
 {
 	struct fsdp_arena *scratch = hf->reading->scratch;
 	struct fsdp_span key = fsdp_json_text_copy(&hf->token, scratch);
-	if (!next(hf, ret_error))
-		return false;
+	next(hf);
 	if (hf->token.kind != FSDP_SCAN_TEXT) {
 		report(hf, FSDP_RULE_SAFETENSORS_JSON, "the map names no file here");
-		return skip(hf, ret_error);
+		skip(hf);
+		return;
 	}
 	struct fsdp_span file = fsdp_json_text_copy(&hf->token, scratch);
 	size_t known = hf->files.list.count;
@@ -428,95 +430,91 @@ static bool read_entry(struct hf *hf, struct fsdp_error **ret_error)
 	if (hf->files.list.count != known)
 		add_file(hf, file, number);
 	map_tensor(hf, key, number);
-	return true;
 }
 
-static bool read_map(struct hf *hf, struct fsdp_error **ret_error)
+static void read_map(struct hf *hf)
 {
-	if (!next(hf, ret_error))
-		return false;
+	next(hf);
 	if (hf->token.kind != FSDP_SCAN_OBJECT) {
 		report(hf, FSDP_RULE_SAFETENSORS_JSON, "weight_map is not a JSON object");
-		return skip(hf, ret_error);
+		skip(hf);
+		return;
 	}
 	hf->has_map = true;
 	for (;;) {
-		bool alike;
-		read_alike(hf, &alike);
-		if (alike)
+		if (read_alike(hf))
 			continue;
-		if (!next(hf, ret_error))
-			return false;
+		next(hf);
 		if (hf->token.kind == FSDP_SCAN_OBJECT_END)
-			return true;
-		if (!read_entry(hf, ret_error))
-			return false;
+			return;
+		read_entry(hf);
 	}
 }
 
-static bool read_total(struct hf *hf, struct fsdp_error **ret_error)
+static void read_total(struct hf *hf)
 {
 	int64_t size;
-	if (!next(hf, ret_error))
-		return false;
+	next(hf);
 	if (hf->token.kind == FSDP_SCAN_NUMBER &&
 		fsdp_decimal_integer(hf->token.span, &size) && size >= 0) {
 		hf->total_size = (uint64_t)size;
-		return true;
+		return;
 	}
 	/* Older writers count bool as an eighth of a byte. */
 	if (hf->token.kind != FSDP_SCAN_NUMBER)
 		report(hf, FSDP_RULE_INDEX_TOTALS, "total_size is not a number");
-	return skip(hf, ret_error);
+	skip(hf);
 }
 
 /* A writer's own key; texts may be two names of one tensor. */
-static bool read_note(struct hf *hf, struct fsdp_error **ret_error)
+static void read_note(struct hf *hf)
 {
 	struct fsdp_model *model = hf->reading->model;
 	struct fsdp_span key = fsdp_json_text_copy(&hf->token, model->arena);
-	if (!next(hf, ret_error))
-		return false;
-	if (hf->token.kind != FSDP_SCAN_TEXT)
-		return skip(hf, ret_error);
+	next(hf);
+	if (hf->token.kind != FSDP_SCAN_TEXT) {
+		skip(hf);
+		return;
+	}
 	struct fsdp_span text = fsdp_json_text_copy(&hf->token, model->arena);
 	fsdp_build_declared(model, key, text);
-	return true;
 }
 
-static bool read_metadata(struct hf *hf, struct fsdp_error **ret_error)
+static void read_metadata(struct hf *hf)
 {
-	if (!next(hf, ret_error))
-		return false;
-	if (hf->token.kind != FSDP_SCAN_OBJECT)
-		return skip(hf, ret_error);
+	next(hf);
+	if (hf->token.kind != FSDP_SCAN_OBJECT) {
+		skip(hf);
+		return;
+	}
 	for (;;) {
-		if (!next(hf, ret_error))
-			return false;
+		next(hf);
 		if (hf->token.kind == FSDP_SCAN_OBJECT_END)
-			return true;
+			return;
 		bool total = fsdp_json_text_is(&hf->token, FSDP_SPAN("total_size"));
-		if (!(total ? read_total : read_note)(hf, ret_error))
-			return false;
+		(total ? read_total : read_note)(hf);
 	}
 }
 
-static bool read_index(struct hf *hf, struct fsdp_error **ret_error)
+static void read_index(void *context)
 {
-	if (!next(hf, ret_error))
-		return false;
-	if (hf->token.kind != FSDP_SCAN_OBJECT)
-		return fsdp_fail(ret_error, FSDP_ERROR_DAMAGED, hf->token.offset,
+	struct hf *hf = context;
+	next(hf);
+	if (hf->token.kind != FSDP_SCAN_OBJECT) {
+		struct fsdp_error *error = NULL;
+		fsdp_fail(&error, FSDP_ERROR_DAMAGED, hf->token.offset,
 			"the index is not a JSON object");
+		fsdp_model_leave(hf->reading->model, error);
+	}
 	for (;;) {
-		if (!next(hf, ret_error))
-			return false;
-		if (hf->token.kind == FSDP_SCAN_OBJECT_END)
-			return next(hf, ret_error);
+		next(hf);
+		if (hf->token.kind == FSDP_SCAN_OBJECT_END) {
+			next(hf);
+			return;
+		}
 		bool map = fsdp_json_text_is(&hf->token, FSDP_SPAN("weight_map"));
 		bool metadata = fsdp_json_text_is(&hf->token, FSDP_SPAN("metadata"));
-		if (!(map ? read_map : metadata ? read_metadata : skip)(hf, ret_error))
-			return false;
+		(map ? read_map : metadata ? read_metadata : skip)(hf);
 	}
 }
 
@@ -526,9 +524,7 @@ static bool read_index(struct hf *hf, struct fsdp_error **ret_error)
 static struct fsdp_span name_of(const struct hf *hf, uint32_t name)
 {
 	struct fsdp_model *model = hf->reading->model;
-	struct fsdp_span text = fsdp_model_name(model, name, hf->reading->scratch);
-	model->findings.lost |= text.data == NULL;
-	return text;
+	return fsdp_model_name(model, name, hf->reading->scratch);
 }
 
 /* The tensors of absent files. Counted first, so that they take no more room than the
@@ -641,20 +637,6 @@ static bool fail_index(const struct hf *hf, struct fsdp_error **ret_error)
 	return fsdp_error_add_path(ret_error, (const char *)hf->index.data);
 }
 
-struct index_reading {
-	struct hf *hf;
-	struct fsdp_error **ret_error;
-	bool good;
-};
-
-static void run_index(void *context)
-{
-	struct index_reading *of = context;
-	of->good = read_index(of->hf, of->ret_error);
-	if (of->good)
-		report_absent(of->hf);
-}
-
 static bool open_index(struct hf *hf, struct fsdp_error **ret_error)
 {
 	struct fsdp_reading *reading = hf->reading;
@@ -679,15 +661,16 @@ static bool open_index(struct hf *hf, struct fsdp_error **ret_error)
 	struct fsdp_arena *copies = names->copies;
 	names->copies = reading->model->arena;
 	hf->quick = fsdp_json_quick_new(&wanted);
-	struct index_reading of = { hf, ret_error, false };
 	bool read = hf->quick != NULL ? fsdp_model_try(reading->model, reading->scratch,
-						run_index, &of, ret_error) &&
-						of.good
+						read_index, hf, ret_error)
 				      : fsdp_fail_memory(ret_error);
 	fsdp_json_quick_free(hf->quick);
 	names->copies = copies;
 	fsdp_json_scan_done(&hf->scan);
-	return read || fail_index(hf, ret_error);
+	if (!read)
+		return fail_index(hf, ret_error);
+	report_absent(hf);
+	return true;
 }
 
 /* ---- the index against what the files hold ---- */

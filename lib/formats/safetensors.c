@@ -106,38 +106,39 @@ static inline uint64_t safetensors_place(const struct fsdp_safetensors *header)
 
 /* ---- tokens of the header ---- */
 
-/* Adds the position in the file to an error in the JSON. Always false. */
-static bool fail_json(struct fsdp_error **ret_error)
+/* Leaves with an error in the JSON, and its position in the file. */
+static void __attribute__((noreturn))
+fail_json(const struct fsdp_safetensors *header, struct fsdp_error *error)
 {
-	struct fsdp_error *error = ret_error != NULL ? *ret_error : NULL;
-
 	fsdp_error_shift_offset(&error, 8);
 	if (error != NULL && fsdp_error_code(error) == FSDP_ERROR_DAMAGED &&
 		fsdp_error_rule(error) == NULL) {
-		*ret_error = NULL;
-		fsdp_fail_rule(ret_error, FSDP_ERROR_DAMAGED, "FI1051",
+		struct fsdp_error *damaged = NULL;
+		fsdp_fail_rule(&damaged, FSDP_ERROR_DAMAGED, "FI1051",
 			fsdp_error_offset(error), "header is damaged at byte %llu: %s",
 			FSDP_LLU(fsdp_error_offset(error)), fsdp_error_message(error));
 		fsdp_error_free(error);
+		error = damaged;
 	}
-	fsdp_error_add_rule(ret_error, "FI1051");
-	return fsdp_error_add_hint(ret_error, "copy this file again");
+	fsdp_error_add_rule(&error, "FI1051");
+	fsdp_error_add_hint(&error, "copy this file again");
+	fsdp_model_leave(header->reading->model, error);
 }
 
 /* The next token of the header. */
-static bool safetensors_next(
-	struct fsdp_safetensors *header, struct fsdp_error **ret_error)
+static void safetensors_next(struct fsdp_safetensors *header)
 {
-	return fsdp_json_scan_next(&header->scan, &header->token, ret_error) ||
-	       fail_json(ret_error);
+	struct fsdp_error *error = NULL;
+	if (!fsdp_json_scan_next(&header->scan, &header->token, &error))
+		fail_json(header, error);
 }
 
 /* Passes over the value that the token begins. */
-static bool safetensors_skip(
-	struct fsdp_safetensors *header, struct fsdp_error **ret_error)
+static void safetensors_skip(struct fsdp_safetensors *header)
 {
-	return fsdp_json_scan_skip(&header->scan, &header->token, ret_error) ||
-	       fail_json(ret_error);
+	struct fsdp_error *error = NULL;
+	if (!fsdp_json_scan_skip(&header->scan, &header->token, &error))
+		fail_json(header, error);
 }
 
 /* What is to be done takes more than counts: see fsdp_model_counting. */
@@ -150,8 +151,7 @@ static void need_records(struct fsdp_safetensors *header)
 }
 
 /* A value of another kind than is due: said and passed over. */
-static bool safetensors_unexpected(
-	struct fsdp_safetensors *header, const char *what, struct fsdp_error **ret_error)
+static void safetensors_unexpected(struct fsdp_safetensors *header, const char *what)
 {
 	struct fsdp_safetensors_entry *entry = &header->entry;
 	if (!entry->broken)
@@ -161,7 +161,7 @@ static bool safetensors_unexpected(
 				.tensor = entry->name),
 			"%s", what);
 	entry->broken = true;
-	return safetensors_skip(header, ret_error);
+	safetensors_skip(header);
 }
 
 /* Digits only: the format has no other numbers. */
@@ -226,8 +226,7 @@ static void add_text(
 	fsdp_build_value(model, &value);
 }
 
-static bool read_note(struct fsdp_safetensors *header, struct fsdp_names *seen,
-	struct fsdp_error **ret_error)
+static void read_note(struct fsdp_safetensors *header, struct fsdp_names *seen)
 {
 	struct fsdp_arena *arena = header->reading->model->arena;
 	struct fsdp_span key = fsdp_json_text_copy(&header->token, arena);
@@ -240,31 +239,30 @@ static bool read_note(struct fsdp_safetensors *header, struct fsdp_names *seen,
 			FSDP_PLACE(.file = header->file, .offset = where,
 				.severity = FSDP_WARNING + 1),
 			"the metadata has a key twice");
-	if (!safetensors_next(header, ret_error))
-		return false;
-	if (header->token.kind != FSDP_SCAN_TEXT)
-		return safetensors_unexpected(
-			header, "the metadata is not text alone", ret_error);
+	safetensors_next(header);
+	if (header->token.kind != FSDP_SCAN_TEXT) {
+		safetensors_unexpected(header, "the metadata is not text alone");
+		return;
+	}
 	struct fsdp_span text = fsdp_json_text_copy(&header->token, arena);
 	if (not_utf8 || header->token.not_utf8) {
 		fsdp_find(safetensors_findings(header), FSDP_RULE_SAFETENSORS_JSON,
 			FSDP_PLACE(.file = header->file, .offset = where),
 			"the metadata is not UTF-8, which the safetensors library refuses");
-		return true;
+		return;
 	}
 	/* The offsets of tensors are not a note for people. */
 	if (fsdp_span_is(key, "DCP_SHARDING_INFO")) {
 		header->sharding = text;
 		need_records(header);
-		return true;
+		return;
 	}
 	fsdp_build_declared(header->reading->model, key, text);
 	add_text(header, key, text);
-	return true;
 }
 
 /* The token is "__metadata__". */
-static bool read_notes(struct fsdp_safetensors *header, struct fsdp_error **ret_error)
+static void read_notes(struct fsdp_safetensors *header)
 {
 	struct fsdp_names seen;
 	header->entry =
@@ -273,22 +271,19 @@ static bool read_notes(struct fsdp_safetensors *header, struct fsdp_error **ret_
 		FSDP_SAFETENSORS_FIND(header, FSDP_RULE_SAFETENSORS_JSON,
 			safetensors_place(header), "duplicate __metadata__");
 	header->has_metadata = true;
-	if (!fsdp_names_init(&seen, header->reading->scratch))
-		return fsdp_arena_fail(header->reading->scratch, ret_error);
-	if (!safetensors_next(header, ret_error))
-		return false;
+	(void)fsdp_names_init(&seen, header->reading->scratch);
+	safetensors_next(header);
 	if (header->token.kind == FSDP_SCAN_NULL)
-		return true;
-	if (header->token.kind != FSDP_SCAN_OBJECT)
-		return safetensors_unexpected(
-			header, "the metadata is not a JSON object", ret_error);
+		return;
+	if (header->token.kind != FSDP_SCAN_OBJECT) {
+		safetensors_unexpected(header, "the metadata is not a JSON object");
+		return;
+	}
 	for (;;) {
-		if (!safetensors_next(header, ret_error))
-			return false;
+		safetensors_next(header);
 		if (header->token.kind == FSDP_SCAN_OBJECT_END)
-			return true;
-		if (!read_note(header, &seen, ret_error))
-			return false;
+			return;
+		read_note(header, &seen);
 	}
 }
 
@@ -327,33 +322,29 @@ _Static_assert(FSDP_COUNT(dtypes) == FSDP_SAFETENSORS_DTYPES, "each has its plac
 /* ---- what a tensor says ---- */
 
 /* A list of counts, at most `room` of them. */
-static bool read_counts(struct fsdp_safetensors *header, struct fsdp_json_list *list,
-	size_t room, struct fsdp_error **ret_error)
+static void read_counts(
+	struct fsdp_safetensors *header, struct fsdp_json_list *list, size_t room)
 {
 	list->size = 0;
-	if (!safetensors_next(header, ret_error))
-		return false;
-	if (header->token.kind != FSDP_SCAN_ARRAY)
-		return safetensors_unexpected(
-			header, "this is not a list of numbers", ret_error);
+	safetensors_next(header);
+	if (header->token.kind != FSDP_SCAN_ARRAY) {
+		safetensors_unexpected(header, "this is not a list of numbers");
+		return;
+	}
 	for (;;) {
-		if (!safetensors_next(header, ret_error))
-			return false;
+		safetensors_next(header);
 		if (header->token.kind == FSDP_SCAN_ARRAY_END)
-			return true;
+			return;
 		if (header->token.kind != FSDP_SCAN_NUMBER || list->size == room) {
-			if (!safetensors_unexpected(header,
-				    header->token.kind != FSDP_SCAN_NUMBER
-					    ? "this is not a number"
-					    : "this list is too long",
-				    ret_error))
-				return false;
+			safetensors_unexpected(
+				header, header->token.kind != FSDP_SCAN_NUMBER
+						? "this is not a number"
+						: "this list is too long");
 			continue;
 		}
-		if (!safetensors_count(header->token.span, &list->counts[list->size]) &&
-			!safetensors_unexpected(header,
-				"this is not a number that can be a size", ret_error))
-			return false;
+		if (!safetensors_count(header->token.span, &list->counts[list->size]))
+			safetensors_unexpected(
+				header, "this is not a number that can be a size");
 		list->size++;
 	}
 }
@@ -367,37 +358,34 @@ static const struct fsdp_safetensors_dtype *find_dtype(const struct fsdp_json_to
 	return NULL;
 }
 
-static bool read_dtype(struct fsdp_safetensors *header, struct fsdp_error **ret_error)
+static void read_dtype(struct fsdp_safetensors *header)
 {
 	struct fsdp_safetensors_entry *entry = &header->entry;
 	entry->has_dtype = true;
-	if (!safetensors_next(header, ret_error))
-		return false;
-	if (header->token.kind != FSDP_SCAN_TEXT)
-		return safetensors_unexpected(
-			header, "the dtype is not a string", ret_error);
+	safetensors_next(header);
+	if (header->token.kind != FSDP_SCAN_TEXT) {
+		safetensors_unexpected(header, "the dtype is not a string");
+		return;
+	}
 	entry->dtype = find_dtype(&header->token);
 	if (entry->dtype != NULL)
-		return true;
+		return;
 	entry->dtype_text =
 		fsdp_json_text_copy(&header->token, header->reading->model->arena);
-	return entry->dtype_text.data != NULL ||
-	       fsdp_arena_fail(header->reading->model->arena, ret_error);
 }
 
-static bool read_shape(struct fsdp_safetensors *header, struct fsdp_error **ret_error)
+static void read_shape(struct fsdp_safetensors *header)
 {
 	struct fsdp_safetensors_entry *entry = &header->entry;
 	entry->has_shape = true;
-	return read_counts(header, &entry->shape, FSDP_DIMS_MAX, ret_error);
+	read_counts(header, &entry->shape, FSDP_DIMS_MAX);
 }
 
-static bool read_range(struct fsdp_safetensors *header, struct fsdp_error **ret_error)
+static void read_range(struct fsdp_safetensors *header)
 {
 	struct fsdp_safetensors_entry *entry = &header->entry;
 	entry->has_range = true;
-	if (!read_counts(header, &entry->range, 2, ret_error))
-		return false;
+	read_counts(header, &entry->range, 2);
 	size_t count = entry->range.size;
 	if (count != 2 && !entry->broken) {
 		FSDP_SAFETENSORS_FIND_ENTRY(header, FSDP_RULE_SAFETENSORS_JSON, entry,
@@ -405,13 +393,12 @@ static bool read_range(struct fsdp_safetensors *header, struct fsdp_error **ret_
 			count == 1 ? "" : "s");
 		entry->broken = true;
 	}
-	return true;
 }
 
 static const struct {
 	struct fsdp_span name;
 	size_t seen; /* where the entry notes that it came */
-	bool (*read)(struct fsdp_safetensors *header, struct fsdp_error **ret_error);
+	void (*read)(struct fsdp_safetensors *header);
 } members[] = {
 	{ { (const unsigned char *)"dtype", 5 },
 		offsetof(struct fsdp_safetensors_entry, has_dtype), read_dtype },
@@ -421,7 +408,7 @@ static const struct {
 		offsetof(struct fsdp_safetensors_entry, has_range), read_range },
 };
 
-static bool read_member(struct fsdp_safetensors *header, struct fsdp_error **ret_error)
+static void read_member(struct fsdp_safetensors *header)
 {
 	struct fsdp_safetensors_entry *entry = &header->entry;
 	for (size_t i = 0; i < FSDP_COUNT(members); i++) {
@@ -434,14 +421,15 @@ static bool read_member(struct fsdp_safetensors *header, struct fsdp_error **ret
 				(const char *)members[i].name.data);
 			entry->broken = true;
 		}
-		return members[i].read(header, ret_error);
+		members[i].read(header);
+		return;
 	}
 	fsdp_find(safetensors_findings(header), FSDP_RULE_SAFETENSORS_STYLE,
 		FSDP_PLACE(.file = header->file, .offset = safetensors_place(header),
 			.tensor = entry->name, .severity = FSDP_WARNING + 1),
 		"tensor has a member that is not part of the format: %.*s",
 		FSDP_TEXT_MOST(header->token.span, 64));
-	return safetensors_skip(header, ret_error);
+	safetensors_skip(header);
 }
 
 /* ---- what follows from it ---- */
@@ -647,7 +635,7 @@ static bool read_alike(struct fsdp_safetensors *header)
 }
 
 /* The token is the name of the tensor. */
-static bool read_tensor(struct fsdp_safetensors *header, struct fsdp_error **ret_error)
+static void read_tensor(struct fsdp_safetensors *header)
 {
 	struct fsdp_safetensors_entry *entry = &header->entry;
 	struct fsdp_arena *arena = header->reading->scratch;
@@ -658,22 +646,19 @@ static bool read_tensor(struct fsdp_safetensors *header, struct fsdp_error **ret
 	if (header->token.not_utf8)
 		FSDP_SAFETENSORS_FIND_ENTRY(header, FSDP_RULE_SAFETENSORS_JSON, entry,
 			"the tensor's name is not UTF-8");
-	if (!safetensors_next(header, ret_error))
-		return false;
+	safetensors_next(header);
 	if (header->token.kind != FSDP_SCAN_OBJECT) {
 		header->left_out = true;
-		return safetensors_unexpected(
-			header, "the tensor is not a JSON object", ret_error);
+		safetensors_unexpected(header, "the tensor is not a JSON object");
+		return;
 	}
 	for (;;) {
-		if (!safetensors_next(header, ret_error))
-			return false;
+		safetensors_next(header);
 		if (header->token.kind == FSDP_SCAN_OBJECT_END) {
 			add_tensor(header);
-			return true;
+			return;
 		}
-		if (!read_member(header, ret_error))
-			return false;
+		read_member(header);
 	}
 }
 
@@ -697,29 +682,36 @@ struct declared_shard {
 	struct fsdp_bits placed;  /* tensors that have an entry */
 };
 
-static bool shard_next(struct declared_shard *shard, struct fsdp_error **ret_error)
+static void shard_next(struct declared_shard *shard)
 {
-	return fsdp_json_scan_next(&shard->scan, &shard->token, ret_error);
+	struct fsdp_error *error = NULL;
+	if (!fsdp_json_scan_next(&shard->scan, &shard->token, &error))
+		fsdp_model_leave(shard->header->reading->model, error);
+}
+
+static void shard_skip(struct declared_shard *shard)
+{
+	struct fsdp_error *error = NULL;
+	if (!fsdp_json_scan_skip(&shard->scan, &shard->token, &error))
+		fsdp_model_leave(shard->header->reading->model, error);
 }
 
 /* Of members that come twice the last one counts, as in json.loads. */
-static bool read_saved_offsets(
-	struct declared_shard *shard, struct fsdp_error **ret_error)
+static void read_saved_offsets(struct declared_shard *shard)
 {
 	shard->again |= shard->has_offsets;
 	shard->has_offsets = true;
 	shard->count = 0;
-	if (!shard_next(shard, ret_error))
-		return false;
+	shard_next(shard);
 	if (shard->token.kind != FSDP_SCAN_ARRAY) {
 		shard->has_offsets = false;
-		return fsdp_json_scan_skip(&shard->scan, &shard->token, ret_error);
+		shard_skip(shard);
+		return;
 	}
 	for (;;) {
-		if (!shard_next(shard, ret_error))
-			return false;
+		shard_next(shard);
 		if (shard->token.kind == FSDP_SCAN_ARRAY_END)
-			return true;
+			return;
 		if (shard->token.kind == FSDP_SCAN_NUMBER &&
 			shard->count < FSDP_DIMS_MAX &&
 			safetensors_count(
@@ -728,26 +720,25 @@ static bool read_saved_offsets(
 			continue;
 		}
 		shard->has_offsets = false;
-		if (!fsdp_json_scan_skip(&shard->scan, &shard->token, ret_error))
-			return false;
+		shard_skip(shard);
 	}
 }
 
-static bool read_shard_member(struct declared_shard *shard, struct fsdp_error **ret_error)
+static void read_shard_member(struct declared_shard *shard)
 {
 	struct fsdp_arena *arena = shard->header->reading->model->arena;
-	if (fsdp_json_text_is(&shard->token, FSDP_SPAN("saved_offsets")))
-		return read_saved_offsets(shard, ret_error);
+	if (fsdp_json_text_is(&shard->token, FSDP_SPAN("saved_offsets"))) {
+		read_saved_offsets(shard);
+		return;
+	}
 	bool names = fsdp_json_text_is(&shard->token, FSDP_SPAN("fqn")) ||
 		     fsdp_json_text_is(&shard->token, FSDP_SPAN("logical_fqn"));
-	if (!names)
-		return fsdp_json_scan_skip(&shard->scan, &shard->token, ret_error);
-	if (!shard_next(shard, ret_error))
-		return false;
-	if (shard->token.kind != FSDP_SCAN_TEXT)
-		return fsdp_json_scan_skip(&shard->scan, &shard->token, ret_error);
-	shard->fqn = fsdp_json_text_copy(&shard->token, arena);
-	return shard->fqn.data != NULL || fsdp_arena_fail(arena, ret_error);
+	if (names)
+		shard_next(shard);
+	if (names && shard->token.kind == FSDP_SCAN_TEXT)
+		shard->fqn = fsdp_json_text_copy(&shard->token, arena);
+	else
+		shard_skip(shard);
 }
 
 static void begin_shard(
@@ -814,83 +805,74 @@ static void place_shard(struct declared_shard *shard, struct fsdp_span name)
 			model, 0, shard->fqn, false, &tensor->name, &tensor->raw_name);
 }
 
-static bool read_shard(struct declared_shard *shard, struct fsdp_error **ret_error)
+static void read_shard(struct declared_shard *shard)
 {
 	struct fsdp_arena *arena = shard->header->reading->model->arena;
 	struct fsdp_span name = fsdp_json_text_copy(&shard->token, arena);
 	shard->count = 0;
 	shard->has_offsets = shard->again = false;
 	shard->fqn = (struct fsdp_span){ 0 };
-	if (!shard_next(shard, ret_error))
-		return false;
+	shard_next(shard);
 	if (shard->token.kind != FSDP_SCAN_OBJECT) {
-		if (!fsdp_json_scan_skip(&shard->scan, &shard->token, ret_error))
-			return false;
+		shard_skip(shard);
 		place_shard(shard, name);
-		return true;
+		return;
 	}
 	for (;;) {
-		if (!shard_next(shard, ret_error))
-			return false;
+		shard_next(shard);
 		if (shard->token.kind == FSDP_SCAN_OBJECT_END) {
 			place_shard(shard, name);
-			return true;
+			return;
 		}
-		if (!read_shard_member(shard, ret_error))
-			return false;
+		read_shard_member(shard);
 	}
 }
 
-static bool read_shards(struct declared_shard *shard, struct fsdp_error **ret_error)
+static void read_shards(void *context)
 {
-	if (!shard_next(shard, ret_error))
-		return false;
-	if (shard->token.kind != FSDP_SCAN_OBJECT)
-		return fsdp_fail(ret_error, FSDP_ERROR_DAMAGED, FSDP_UNKNOWN,
+	struct declared_shard *shard = context;
+	shard_next(shard);
+	if (shard->token.kind != FSDP_SCAN_OBJECT) {
+		struct fsdp_error *error = NULL;
+		fsdp_fail(&error, FSDP_ERROR_DAMAGED, FSDP_UNKNOWN,
 			"DCP_SHARDING_INFO is not a JSON object");
+		fsdp_model_leave(shard->header->reading->model, error);
+	}
 	for (;;) {
-		if (!shard_next(shard, ret_error))
-			return false;
+		shard_next(shard);
 		if (shard->token.kind == FSDP_SCAN_OBJECT_END)
-			return true;
-		if (!read_shard(shard, ret_error))
-			return false;
+			return;
+		read_shard(shard);
 	}
 }
 
 /* Offsets of the tensors in the full ones, if the notes contain them. */
-static bool safetensors_read_shards(
-	struct fsdp_safetensors *header, struct fsdp_error **ret_error)
+static void safetensors_read_shards(struct fsdp_safetensors *header)
 {
 	struct fsdp_arena *scratch = header->reading->scratch;
 	size_t size = header->sharding.size;
 	if (header->sharding.data == NULL)
-		return true;
+		return;
 	unsigned char *text = fsdp_arena_take(scratch, size + FSDP_WINDOW_PADDING, 1);
 	struct declared_shard *shard = FSDP_TAKE(scratch, shard, 1);
-	if (shard != NULL)
-		shard->header = header;
-	const struct fsdp_model *model = shard->header->reading->model;
-	fsdp_table_init(&shard->owners, shard->header->reading->scratch);
-	fsdp_bits_init(&shard->placed, shard->header->reading->scratch);
-	for (uint32_t i = shard->header->first_tensor; i < model->tensors.count; i++)
-		if (!fsdp_table_set(
-			    &shard->owners, fsdp_model_tensor(model, i)->raw_name, i))
-			return fsdp_arena_fail(scratch, ret_error);
+	shard->header = header;
+	struct fsdp_model *model = header->reading->model;
+	fsdp_table_init(&shard->owners, scratch);
+	fsdp_bits_init(&shard->placed, scratch);
+	for (uint32_t i = header->first_tensor; i < model->tensors.count; i++)
+		(void)fsdp_table_set(
+			&shard->owners, fsdp_model_tensor(model, i)->raw_name, i);
 	memcpy(text, header->sharding.data, size);
 	fsdp_json_scan_over(&shard->scan, text, size, &header->limits);
 	struct fsdp_error *error = NULL;
-	if (read_shards(shard, &error))
-		return true;
+	if (fsdp_model_try(model, scratch, read_shards, shard, &error))
+		return;
 	if (fsdp_error_code(error) == FSDP_ERROR_MEMORY ||
-		fsdp_error_code(error) == FSDP_ERROR_LIMIT) {
-		*ret_error = error;
-		return error != NULL ? false : fsdp_arena_fail(scratch, ret_error);
-	}
+		fsdp_error_code(error) == FSDP_ERROR_LIMIT)
+		fsdp_model_leave(model, error);
 	FSDP_SAFETENSORS_FIND(header, FSDP_RULE_SAFETENSORS_JSON, FSDP_UNKNOWN,
 		"DCP_SHARDING_INFO: %s", fsdp_error_message(error));
 	fsdp_error_free(error);
-	return true;
 }
 
 /* ---- the file ---- */
@@ -969,29 +951,29 @@ static void check_order(struct fsdp_safetensors *header)
 	fsdp_arena_done(arena);
 }
 
-static bool read_members(struct fsdp_safetensors *header, struct fsdp_error **ret_error)
+static void read_members(struct fsdp_safetensors *header)
 {
-	if (!safetensors_next(header, ret_error))
-		return false;
+	safetensors_next(header);
 	if (header->token.offset != 0)
 		FSDP_SAFETENSORS_FIND(header, FSDP_RULE_SAFETENSORS_STYLE, 8,
 			"the header begins with blanks");
 	if (header->token.kind != FSDP_SCAN_OBJECT) {
-		fsdp_fail(ret_error, FSDP_ERROR_DAMAGED, header->token.offset,
+		struct fsdp_error *error = NULL;
+		fsdp_fail(&error, FSDP_ERROR_DAMAGED, header->token.offset,
 			"the header is not a JSON object");
-		return fail_json(ret_error);
+		fail_json(header, error);
 	}
 	for (;;) {
 		if (read_alike(header))
 			continue;
-		if (!safetensors_next(header, ret_error))
-			return false;
-		if (header->token.kind == FSDP_SCAN_OBJECT_END)
-			return safetensors_next(header, ret_error);
+		safetensors_next(header);
+		if (header->token.kind == FSDP_SCAN_OBJECT_END) {
+			safetensors_next(header);
+			return;
+		}
 		bool metadata =
 			fsdp_json_text_is(&header->token, FSDP_SPAN("__metadata__"));
-		if (!(metadata ? read_notes : read_tensor)(header, ret_error))
-			return false;
+		(metadata ? read_notes : read_tensor)(header);
 	}
 }
 
@@ -1055,12 +1037,11 @@ static bool read_all(struct fsdp_safetensors *header, struct fsdp_error **ret_er
 	struct fsdp_arena *copies = names->copies;
 	names->copies = header->reading->model->arena;
 	header->quick = fsdp_json_quick_new(&wanted);
-	bool read = header->quick != NULL ? read_members(header, ret_error)
-					  : fsdp_fail_memory(ret_error);
+	if (header->quick == NULL)
+		return fsdp_fail_memory(ret_error);
+	read_members(header);
 	names->copies = copies;
 	release(header);
-	if (!read)
-		return false;
 	check_order(header);
 	if (!header->truncated && !header->left_out && header->end < header->buffer) {
 		uint64_t left = header->buffer - header->end;
@@ -1072,7 +1053,8 @@ static bool read_all(struct fsdp_safetensors *header, struct fsdp_error **ret_er
 				  : "%llu bytes follow the last tensor",
 			FSDP_LLU(left));
 	}
-	return safetensors_read_shards(header, ret_error);
+	safetensors_read_shards(header);
+	return true;
 }
 
 /* Before zips and pickles: the length may look like either. */
