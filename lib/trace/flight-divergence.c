@@ -83,31 +83,6 @@ static void find_rosters(struct gatherer *gatherer, size_t rank)
 	}
 }
 
-static void find_world(struct gatherer *gatherer)
-{
-	struct fsdp_flight_job *job = gatherer->job;
-	size_t count = job->count;
-	for (size_t i = 0; i < job->count; i++)
-		if (fsdp_flight_is_heard(job, i))
-			find_rosters(gatherer, i);
-	for (size_t i = 0; i < job->rosters.count; i++)
-		if (roster_at(job, i)->in_world)
-			count += roster_at(job, i)->count;
-	int64_t *ranks = FSDP_TAKE(job->arena, ranks, count);
-	for (count = 0; count < job->count; count++)
-		ranks[count] = job->ranks[count].rank;
-	for (size_t i = 0; i < job->rosters.count; i++) {
-		const struct fsdp_flight_roster *one = roster_at(job, i);
-		if (!one->in_world)
-			continue;
-		memcpy(ranks + count, one->ranks, one->count * sizeof *ranks);
-		count += one->count;
-	}
-	job->world = (struct fsdp_flight_roster){ .ranks = ranks,
-		.count = fsdp_flight_sort_ranks(ranks, count) };
-	find_heard(job, &job->world);
-}
-
 /* ---- calls ---- */
 
 /* Equal pairs have one number in their way. */
@@ -271,7 +246,26 @@ static void gather(struct fsdp_flight_job *job)
 	gatherer->team_of = FSDP_TAKE(job->arena, gatherer->team_of, job->count);
 	gatherer->roster_of = FSDP_TAKE(job->arena, gatherer->roster_of, job->count);
 	job->signatures = FSDP_TAKE(job->arena, job->signatures, job->count);
-	find_world(gatherer);
+	size_t count = job->count;
+	for (size_t i = 0; i < job->count; i++)
+		if (fsdp_flight_is_heard(job, i))
+			find_rosters(gatherer, i);
+	for (size_t i = 0; i < job->rosters.count; i++)
+		if (roster_at(job, i)->in_world)
+			count += roster_at(job, i)->count;
+	int64_t *ranks = FSDP_TAKE(job->arena, ranks, count);
+	for (count = 0; count < job->count; count++)
+		ranks[count] = job->ranks[count].rank;
+	for (size_t i = 0; i < job->rosters.count; i++) {
+		const struct fsdp_flight_roster *one = roster_at(job, i);
+		if (!one->in_world)
+			continue;
+		memcpy(ranks + count, one->ranks, one->count * sizeof *ranks);
+		count += one->count;
+	}
+	job->world = (struct fsdp_flight_roster){ .ranks = ranks,
+		.count = fsdp_flight_sort_ranks(ranks, count) };
+	find_heard(job, &job->world);
 	for (size_t i = 0; i < job->count; i++) {
 		if (!fsdp_flight_is_heard(job, i))
 			continue;
@@ -612,28 +606,6 @@ static bool next_seq(struct search *search, int64_t *ret_seq)
 	return true;
 }
 
-/* The ranks that entered it and those that lack it. */
-static void split_ranks(struct search *search, struct fsdp_flight_fault *fault)
-{
-	struct fsdp_arena *arena = search->job->arena;
-	fault->entered = FSDP_TAKE(arena, fault->entered, search->have_count);
-	fault->missing =
-		FSDP_TAKE(arena, fault->missing, search->run_count - search->have_count);
-	fault->time_ns = INT64_MAX;
-	for (size_t i = 0; i < search->run_count; i++) {
-		const struct run *run = &search->runs[i];
-		if (run->count == 0) {
-			if (lacks(run, fault->seq))
-				fault->missing[fault->missing_count++] = run->rank;
-			continue;
-		}
-		int64_t time = item_at(search, run, 0)->entry->time_ns;
-		fault->entered[fault->entered_count++] = run->rank;
-		if (time != FSDP_ABSENT && time < fault->time_ns)
-			fault->time_ns = time;
-	}
-}
-
 static void search_team(struct search *search)
 {
 	struct fsdp_flight_fault fault = { .team = search->team };
@@ -686,7 +658,24 @@ static void search_team(struct search *search)
 			stuck = lacks(&search->runs[i], fault.seq);
 		if (fault.problem == NULL && !stuck)
 			continue;
-		split_ranks(search, &fault);
+		/* The ranks that entered it and those that lack it. */
+		struct fsdp_arena *arena = search->job->arena;
+		fault.entered = FSDP_TAKE(arena, fault.entered, search->have_count);
+		fault.missing = FSDP_TAKE(
+			arena, fault.missing, search->run_count - search->have_count);
+		fault.time_ns = INT64_MAX;
+		for (size_t i = 0; i < search->run_count; i++) {
+			const struct run *run = &search->runs[i];
+			if (run->count == 0) {
+				if (lacks(run, fault.seq))
+					fault.missing[fault.missing_count++] = run->rank;
+				continue;
+			}
+			int64_t time = item_at(search, run, 0)->entry->time_ns;
+			fault.entered[fault.entered_count++] = run->rank;
+			if (time != FSDP_ABSENT && time < fault.time_ns)
+				fault.time_ns = time;
+		}
 		if (fault.problem == NULL) {
 			fault.verdict = FSDP_FLIGHT_STUCK;
 			fault.problem = "missing";

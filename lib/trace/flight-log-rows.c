@@ -207,37 +207,6 @@ static void find_state(struct rank_state *state)
 	}
 }
 
-static void find_states(struct log_join *join)
-{
-	join->states = FSDP_TAKE(join->arena, join->states, join->report_count);
-	join->teams = FSDP_TAKE(join->arena, join->teams, join->report_count);
-	join->ranks = FSDP_TAKE(join->arena, join->ranks, join->report_count);
-	for (size_t i = 0; i < join->report_count; i++) {
-		struct log_report *one = &join->reports[i];
-		bool fresh = i == 0 || one[-1].group != one->group;
-		if (fresh) {
-			uint32_t parent =
-				fsdp_names_at(&join->groups, one->group)->parent;
-			join->teams[join->team_count++] = (struct log_team){
-				.name = fsdp_names_segment(&join->groups, parent),
-				.desc = fsdp_names_segment(&join->groups, one->group),
-				.states = &join->states[join->state_count]
-			};
-		}
-		if (fresh || one[-1].line.rank != one->line.rank) {
-			join->states[join->state_count++] =
-				(struct rank_state){ .reports = one,
-					.rank = one->line.rank };
-			join->teams[join->team_count - 1].count++;
-			join->ranks[join->rank_count++] = one->line.rank;
-		}
-		join->states[join->state_count - 1].count++;
-	}
-	for (size_t i = 0; i < join->state_count; i++)
-		find_state(&join->states[i]);
-	join->rank_count = fsdp_flight_sort_ranks(join->ranks, join->rank_count);
-}
-
 static bool is_default(const struct log_team *team)
 {
 	return fsdp_span_is(team->desc, "default_pg");
@@ -309,22 +278,6 @@ static void find_roster(struct log_join *join, struct log_team *team)
 	}
 	for (; at < team->count; at++)
 		list[team->roster.count++] = team->states[at].rank;
-}
-
-static void find_teams(struct log_join *join)
-{
-	for (size_t i = 0; i < join->team_count; i++) {
-		const struct log_team *team = &join->teams[i];
-		for (size_t j = 0; is_default(team) && j < team->count; j++)
-			for (size_t k = 0; k < team->states[j].count; k++) {
-				int64_t world = ratio(&team->states[j].reports[k].line);
-				join->world = world > join->world ? world : join->world;
-			}
-	}
-	for (size_t i = 0; i < join->team_count; i++) {
-		find_seqs(&join->teams[i]);
-		find_roster(join, &join->teams[i]);
-	}
 }
 
 /* ---- rows ---- */
@@ -456,35 +409,6 @@ static struct fsdp_flight_rank *list_ranks(struct log_join *join)
 static bool is_barrier(const struct log_team *team)
 {
 	return fsdp_span_is(team->name, FSDP_FLIGHT_BARRIER);
-}
-
-/* The numbers that were printed. */
-static void describe_watches(struct log_join *join, struct fsdp_flight *flight)
-{
-	struct fsdp_watchdog_status *watch =
-		FSDP_TAKE(join->arena, watch, join->state_count);
-	flight->watches = watch;
-	flight->watch_count = join->state_count;
-	for (size_t i = 0; i < join->team_count; i++)
-		for (size_t j = 0; j < join->teams[i].count; j++, watch++) {
-			const struct log_team *team = &join->teams[i];
-			const struct rank_state *state = &team->states[j];
-			const struct fsdp_watchdog_line none = fsdp_watchdog_blank(),
-							*first = state->first;
-			bool barrier = is_barrier(team);
-			first = first != NULL ? first : &none;
-			*watch = (struct fsdp_watchdog_status){ .rank = state->rank,
-				.group = fsdp_flight_title(team->name, team->desc),
-				.enqueued = barrier ? FSDP_ABSENT : state->enqueued,
-				.completed = barrier ? FSDP_ABSENT : state->completed,
-				.seq = barrier ? FSDP_ABSENT : first->seq,
-				.numel_in = first->numel_in,
-				.numel_out = first->numel_out,
-				.timeout_ms = first->timeout_ms,
-				.ran_ms = first->ran_ms };
-			if (first->op.size != 0)
-				watch->op = fsdp_flight_folded(first->op, join->arena);
-		}
 }
 
 static int64_t entered_ns(const struct rank_state *state)
@@ -655,33 +579,6 @@ static void list_exceptions(struct log_join *join, struct fsdp_flight *flight)
 	flight->missing_dump_count = silent_count;
 }
 
-/* Those of the exceptions that are like one: the rank that failed by itself, all whose
- * watchdog hangs, or the two whose forwards differ. */
-static void blame(const struct log_join *join, const struct fsdp_watchdog_exception *one,
-	struct fsdp_flight *flight)
-{
-	bool orders = one->failure == FSDP_WATCHDOG_ORDERS,
-	     sizes = one->failure == FSDP_WATCHDOG_SIZES;
-	int64_t *ranks = FSDP_TAKE(join->arena, ranks, join->exception_count + 2);
-	size_t found = 0;
-	if (!sizes)
-		ranks[found++] = one->rank;
-	if (orders)
-		ranks[found++] = one->other;
-	for (size_t i = 0; i < join->exception_count; i++)
-		if (one->failure == FSDP_WATCHDOG_HANGS &&
-			join->exceptions[i].reports->failure == FSDP_WATCHDOG_HANGS)
-			ranks[found++] = join->exceptions[i].reports->rank;
-	flight->verdict = orders || sizes ? FSDP_FLIGHT_MISMATCH : FSDP_FLIGHT_STUCK;
-	flight->problem = sizes ? "size" : "exception";
-	flight->all_wait = false;
-	flight->culprits = ranks;
-	flight->culprit_count = fsdp_flight_sort_ranks(ranks, found);
-	flight->last_count = 0;
-	if (one->time_ns != FSDP_ABSENT)
-		flight->since_ns = one->time_ns;
-}
-
 /* A rank that failed by itself is the cause, unless others never entered a collective. */
 static void describe_exceptions(struct log_join *join, struct fsdp_flight *flight)
 {
@@ -704,8 +601,33 @@ static void describe_exceptions(struct log_join *join, struct fsdp_flight *fligh
 	for (size_t i = 0; i < flight->culprit_count; i++)
 		open |= flight->culprits[i] == first->rank;
 	/* An abort that follows on a timeout makes errors, too. */
-	if (open && !is_after_timeout(join, first))
-		blame(join, first, flight);
+	if (open && !is_after_timeout(join, first)) {
+		/* Those of the exceptions that are like one: the rank that failed by
+		 * itself, all whose watchdog hangs, or the two whose forwards differ. */
+		bool orders = first->failure == FSDP_WATCHDOG_ORDERS,
+		     sizes = first->failure == FSDP_WATCHDOG_SIZES;
+		int64_t *blamed =
+			FSDP_TAKE(join->arena, blamed, join->exception_count + 2);
+		size_t found = 0;
+		if (!sizes)
+			blamed[found++] = first->rank;
+		if (orders)
+			blamed[found++] = first->other;
+		for (size_t i = 0; i < join->exception_count; i++)
+			if (first->failure == FSDP_WATCHDOG_HANGS &&
+				join->exceptions[i].reports->failure ==
+					FSDP_WATCHDOG_HANGS)
+				blamed[found++] = join->exceptions[i].reports->rank;
+		flight->verdict =
+			orders || sizes ? FSDP_FLIGHT_MISMATCH : FSDP_FLIGHT_STUCK;
+		flight->problem = sizes ? "size" : "exception";
+		flight->all_wait = false;
+		flight->culprits = blamed;
+		flight->culprit_count = fsdp_flight_sort_ranks(blamed, found);
+		flight->last_count = 0;
+		if (first->time_ns != FSDP_ABSENT)
+			flight->since_ns = first->time_ns;
+	}
 }
 
 static void join_lines(struct log_join *join, const struct fsdp_limits *limits,
@@ -751,11 +673,75 @@ const struct fsdp_flight *fsdp_watchdog_join(struct fsdp_trace_reading *readings
 		.place.line = FSDP_ABSENT };
 	if (join.report_count != 0) {
 		name_groups(&join);
-		find_states(&join);
-		find_teams(&join);
+		join.states = FSDP_TAKE(join.arena, join.states, join.report_count);
+		join.teams = FSDP_TAKE(join.arena, join.teams, join.report_count);
+		join.ranks = FSDP_TAKE(join.arena, join.ranks, join.report_count);
+		for (size_t i = 0; i < join.report_count; i++) {
+			struct log_report *one = &join.reports[i];
+			bool fresh = i == 0 || one[-1].group != one->group;
+			if (fresh) {
+				uint32_t parent =
+					fsdp_names_at(&join.groups, one->group)->parent;
+				join.teams[join.team_count++] = (struct log_team){
+					.name = fsdp_names_segment(&join.groups, parent),
+					.desc = fsdp_names_segment(
+						&join.groups, one->group),
+					.states = &join.states[join.state_count]
+				};
+			}
+			if (fresh || one[-1].line.rank != one->line.rank) {
+				join.states[join.state_count++] =
+					(struct rank_state){ .reports = one,
+						.rank = one->line.rank };
+				join.teams[join.team_count - 1].count++;
+				join.ranks[join.rank_count++] = one->line.rank;
+			}
+			join.states[join.state_count - 1].count++;
+		}
+		for (size_t i = 0; i < join.state_count; i++)
+			find_state(&join.states[i]);
+		join.rank_count = fsdp_flight_sort_ranks(join.ranks, join.rank_count);
+		for (size_t i = 0; i < join.team_count; i++) {
+			const struct log_team *team = &join.teams[i];
+			for (size_t j = 0; is_default(team) && j < team->count; j++)
+				for (size_t k = 0; k < team->states[j].count; k++) {
+					int64_t world =
+						ratio(&team->states[j].reports[k].line);
+					join.world =
+						world > join.world ? world : join.world;
+				}
+		}
+		for (size_t i = 0; i < join.team_count; i++) {
+			find_seqs(&join.teams[i]);
+			find_roster(&join, &join.teams[i]);
+		}
 		join_lines(&join, readings[0].limits, flight, ret_error);
 	}
 	describe_exceptions(&join, flight);
-	describe_watches(&join, flight);
+	/* The numbers that were printed. */
+	struct fsdp_watchdog_status *watch =
+		FSDP_TAKE(join.arena, watch, join.state_count);
+	flight->watches = watch;
+	flight->watch_count = join.state_count;
+	for (size_t i = 0; i < join.team_count; i++)
+		for (size_t j = 0; j < join.teams[i].count; j++, watch++) {
+			const struct log_team *team = &join.teams[i];
+			const struct rank_state *state = &team->states[j];
+			const struct fsdp_watchdog_line none = fsdp_watchdog_blank(),
+							*first = state->first;
+			bool barrier = is_barrier(team);
+			first = first != NULL ? first : &none;
+			*watch = (struct fsdp_watchdog_status){ .rank = state->rank,
+				.group = fsdp_flight_title(team->name, team->desc),
+				.enqueued = barrier ? FSDP_ABSENT : state->enqueued,
+				.completed = barrier ? FSDP_ABSENT : state->completed,
+				.seq = barrier ? FSDP_ABSENT : first->seq,
+				.numel_in = first->numel_in,
+				.numel_out = first->numel_out,
+				.timeout_ms = first->timeout_ms,
+				.ran_ms = first->ran_ms };
+			if (first->op.size != 0)
+				watch->op = fsdp_flight_folded(first->op, join.arena);
+		}
 	return flight;
 }

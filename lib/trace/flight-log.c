@@ -183,24 +183,6 @@ uint32_t fsdp_watchdog_group(
 	return fsdp_names_child(groups, fsdp_names_child(groups, 0, name), desc);
 }
 
-/* "ID 0 PG GUID 0(default_pg) ", "0 (default_pg) ", "GUID 1 ": the name and, in
- * brackets, the description. Group 0 is the default one even if it has none. */
-static uint32_t parse_group(struct fsdp_watchdog *watchdog, struct fsdp_span inside)
-{
-	struct fsdp_span guid = after_last(inside, "GUID "), desc = { 0 };
-	struct fsdp_span name = without_blanks(guid.data != NULL ? guid : inside);
-	if (name.size != 0 && name.data[name.size - 1] == ')') {
-		struct fsdp_span last = fsdp_span_last(name, '(');
-		if (last.size < name.size) {
-			desc = fsdp_span(last.data, last.size - 1);
-			name = without_blanks(up_to(name, last.data - 1));
-		}
-	}
-	if (desc.size == 0)
-		desc = fsdp_span_is(name, "0") ? FSDP_SPAN("default_pg") : FSDP_SPAN("");
-	return fsdp_watchdog_group(&watchdog->groups, name, desc);
-}
-
 /* Whose message it is and when it was printed. False: it does not say so, in the last
  * "[… Rank 3]" or in "[rank3]". */
 static bool parse_front(struct fsdp_watchdog *watchdog, struct fsdp_span front,
@@ -216,8 +198,24 @@ static bool parse_front(struct fsdp_watchdog *watchdog, struct fsdp_span front,
 	known |= global_rank(front, &line->rank);
 	if (known)
 		hear_of(watchdog, line->rank);
-	if (inside.data != NULL && memchr(inside.data, ']', inside.size) == NULL)
-		line->group = parse_group(watchdog, inside);
+	if (inside.data != NULL && memchr(inside.data, ']', inside.size) == NULL) {
+		/* "ID 0 PG GUID 0(default_pg) ", "0 (default_pg) ", "GUID 1 ": the name
+		 * and, in brackets, the description. Group 0 is the default one even if
+		 * it has none. */
+		struct fsdp_span guid = after_last(inside, "GUID "), desc = { 0 };
+		struct fsdp_span name = without_blanks(guid.data != NULL ? guid : inside);
+		if (name.size != 0 && name.data[name.size - 1] == ')') {
+			struct fsdp_span last = fsdp_span_last(name, '(');
+			if (last.size < name.size) {
+				desc = fsdp_span(last.data, last.size - 1);
+				name = without_blanks(up_to(name, last.data - 1));
+			}
+		}
+		if (desc.size == 0)
+			desc = fsdp_span_is(name, "0") ? FSDP_SPAN("default_pg")
+						       : FSDP_SPAN("");
+		line->group = fsdp_watchdog_group(&watchdog->groups, name, desc);
+	}
 	return known;
 }
 

@@ -236,35 +236,6 @@ static size_t count_roots(const struct join *join, const struct fsdp_flight_faul
 	return count;
 }
 
-/* Where most are missing, and none of them waits, the ranks that entered are wrong; but
- * of a monitored barrier one rank prints who is missing, and others that came print
- * nothing. */
-static void name_culprits(struct join *join, const struct fsdp_flight_fault *fault)
-{
-	struct fsdp_flight *flight = join->flight;
-	bool has_roots = join->has_roots;
-	size_t roots = has_roots ? count_roots(join, fault) : 0;
-	bool differs = fault->verdict == FSDP_FLIGHT_MISMATCH;
-	flight->problem = fault->problem;
-	if (differs || (has_roots && roots == 0 && flight->gpu_stopped_count == 0)) {
-		flight->culprits = ranks_of(join, fault->culprits, fault->culprit_count);
-		flight->culprit_count = fault->culprit_count;
-	} else if (!has_roots && flight->gpu_stopped_count == 0) {
-		flight->problem = "cycle";
-		flight->culprits =
-			ranks_with(join, WAITS | IS_AWAITED, &flight->culprit_count);
-	} else if (has_roots && fault->entered_count < fault->missing_count &&
-		   roots == fault->culprit_count && !is_barrier(fault->team->name)) {
-		flight->problem = "extra";
-		flight->culprits = flight->entered;
-		flight->culprit_count = flight->entered_count;
-	} else {
-		if (roots == 0)
-			flight->problem = "gpu_stopped";
-		flight->culprits = ranks_with(join, IS_CULPRIT, &flight->culprit_count);
-	}
-}
-
 /* ---- the answer ---- */
 
 struct fsdp_span fsdp_flight_title(struct fsdp_span name, struct fsdp_span desc)
@@ -362,26 +333,6 @@ static void describe_causes(struct join *join, const struct fsdp_flight_fault *f
 	}
 }
 
-static void describe_found(struct join *join, const struct fsdp_flight_fault *fault)
-{
-	struct fsdp_flight *flight = join->flight;
-	struct fsdp_flight_job *job = &join->job;
-	struct fsdp_mismatched_call *found =
-		FSDP_TAKE(job->arena, found, fault->culprit_count);
-	for (size_t i = 0; i < fault->culprit_count; i++)
-		found[i] = (struct fsdp_mismatched_call){
-			job->ranks[fault->culprits[i]].rank,
-			fsdp_flight_unpack(
-				fsdp_flight_called_of(job, fault->found[i]), job->arena)
-		};
-	flight->found = found;
-	flight->found_count = fault->culprit_count;
-	flight->has_expected = fault->expected != NULL;
-	if (flight->has_expected)
-		flight->expected = fsdp_flight_unpack(
-			fsdp_flight_called_of(job, fault->expected), job->arena);
-}
-
 static struct fsdp_last_call describe_last(
 	struct join *join, size_t place, const struct fsdp_flight_entry *entry)
 {
@@ -438,7 +389,30 @@ static void describe_fault(struct join *join, const struct fsdp_flight_fault *fa
 	flight->missing_count = fault->missing_count;
 	if (fault->verdict == FSDP_FLIGHT_MISMATCH)
 		flight->gpu_stopped_count = 0;
-	name_culprits(join, fault);
+	/* Where most are missing, and none of them waits, the ranks that entered are
+	 * wrong; but of a monitored barrier one rank prints who is missing, and others
+	 * that came print nothing. */
+	bool has_roots = join->has_roots;
+	size_t roots = has_roots ? count_roots(join, fault) : 0;
+	bool differs = fault->verdict == FSDP_FLIGHT_MISMATCH;
+	flight->problem = fault->problem;
+	if (differs || (has_roots && roots == 0 && flight->gpu_stopped_count == 0)) {
+		flight->culprits = ranks_of(join, fault->culprits, fault->culprit_count);
+		flight->culprit_count = fault->culprit_count;
+	} else if (!has_roots && flight->gpu_stopped_count == 0) {
+		flight->problem = "cycle";
+		flight->culprits =
+			ranks_with(join, WAITS | IS_AWAITED, &flight->culprit_count);
+	} else if (has_roots && fault->entered_count < fault->missing_count &&
+		   roots == fault->culprit_count && !is_barrier(fault->team->name)) {
+		flight->problem = "extra";
+		flight->culprits = flight->entered;
+		flight->culprit_count = flight->entered_count;
+	} else {
+		if (roots == 0)
+			flight->problem = "gpu_stopped";
+		flight->culprits = ranks_with(join, IS_CULPRIT, &flight->culprit_count);
+	}
 	/* In these problems each culprit has its own cause. */
 	if (fsdp_span_is_any(fsdp_span_text(flight->problem), "missing gpu_stopped"))
 		describe_causes(join, fault);
@@ -448,8 +422,24 @@ static void describe_fault(struct join *join, const struct fsdp_flight_fault *fa
 		flight->cause_count = 0;
 	}
 	describe_collective(join, fault->team, fault->first);
-	if (fault->verdict == FSDP_FLIGHT_MISMATCH)
-		describe_found(join, fault);
+	if (fault->verdict == FSDP_FLIGHT_MISMATCH) {
+		struct fsdp_flight_job *job = &join->job;
+		struct fsdp_mismatched_call *found =
+			FSDP_TAKE(job->arena, found, fault->culprit_count);
+		for (size_t i = 0; i < fault->culprit_count; i++)
+			found[i] = (struct fsdp_mismatched_call){
+				job->ranks[fault->culprits[i]].rank,
+				fsdp_flight_unpack(
+					fsdp_flight_called_of(job, fault->found[i]),
+					job->arena)
+			};
+		flight->found = found;
+		flight->found_count = fault->culprit_count;
+		flight->has_expected = fault->expected != NULL;
+		if (flight->has_expected)
+			flight->expected = fsdp_flight_unpack(
+				fsdp_flight_called_of(job, fault->expected), job->arena);
+	}
 	describe_ranks(join, fault->team, fault->entered, fault->entered_count);
 }
 
