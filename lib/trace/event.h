@@ -11,6 +11,7 @@
 #include "base/span.h"
 #include "io/source.h"
 #include "syntax/json-scan.h"
+#include "syntax/pickle.h"
 
 /* The types of time that have names of their own, in the order of reports. The first
  * six have names in SimpleProfiler; from ENTER_UNSHARD on they are named regions of the
@@ -438,5 +439,26 @@ size_t fsdp_trace_number_runs(struct fsdp_recording **sorted, size_t count);
 /* Sets the collectives of traces against each other; fills wait_ns and times_last of each
  * recording. Those of other kinds are skipped. */
 void fsdp_match_collectives(struct fsdp_joined *joined);
+
+/* Snapshots of memory (memory.c), which are pickles as dumps are. */
+
+/* Whether the pickle that begins so may be a snapshot. */
+bool fsdp_memory_bid(struct fsdp_span head);
+
+/* What a pickle becomes while it is read. */
+struct fsdp_memory_reader;
+struct fsdp_memory_reader *fsdp_memory_reader_new(struct fsdp_trace_reading *reading);
+
+/* As fold_dict of the pickle; context is the reader. */
+bool fsdp_memory_fold(void *context, struct fsdp_pickle *pickle, fsdp_ref dict,
+	uint32_t *ret_number, struct fsdp_error **ret_error);
+
+/* Whether the pickle, or as much of it as there is, is a snapshot. */
+bool fsdp_memory_is_one(const struct fsdp_memory_reader *reader,
+	const struct fsdp_pickle *pickle, bool is_cut);
+
+/* Fills reading->recording.memory. */
+void fsdp_memory_take(
+	struct fsdp_memory_reader *reader, const struct fsdp_pickle *pickle, bool is_cut);
 
 #endif

@@ -17,7 +17,6 @@
 #include "syntax/json-tree.h"
 #include "syntax/pickle.h"
 #include "trace/flight.h"
-#include "trace/memory.h"
 
 /* ---- values of pickles and of JSON alike ---- */
 

@@ -95,8 +95,8 @@ APART = {
     # Python's way of printing, values of dumps; and what the files of
     # Kineto's reader share.
     "lib/trace": {
-        "shared": {"event.h", "types.h", "durations.h", "python.h", "kineto.h"},
-        "free": {"readers.c", "profile.c", "match.c", "join.c", "flight-read.c", "log.c", "recording.c"},
+        "shared": {"event.h", "kineto.h"},
+        "free": {"readers.c", "match.c", "flight-read.c", "log.c", "recording.c"},
     },
     "lib/audit": {"shared": {"applies.h", "checking.h"}, "free": set()},
     "cli/commands": {"shared": {"schemas.h"}, "free": set()},
