@@ -408,33 +408,9 @@ struct fsdp_joined {
 	struct fsdp_findings findings; /* about all of them */
 };
 
-/* Orders recordings by rank, then as their paths came. */
-void fsdp_trace_sort(struct fsdp_recording **recordings, size_t count);
-
-/* Joins at least one recording that was read: arena, scratch, by_rank (sorted) and count
- * are the caller's. */
-void fsdp_trace_join(struct fsdp_joined *joined, const struct fsdp_limits *limits);
-
 /* Puts the strips of recordings that have one on the axis they share, each from its own
  * start unless clocks agree; those of others are of 0 ns. */
 void fsdp_timeline_make(struct fsdp_joined *joined);
-
-/* What a recording is part of. */
-const struct fsdp_trace_reading *fsdp_trace_reading_of(
-	const struct fsdp_recording *recording);
-
-/*
- * Which traces of several ranks were recorded together. Several of one rank are cycles of
- * its profiler, or a run before and after a change: in order of time, if they have
- * absolute times, else in the order of the paths. The nth of each rank belongs to the nth
- * run; those of a rank that lacks some belong to the runs that are nearest in time.
- *
- * `sorted` is in order of rank, then of paths, and may be put in another order. Sets the
- * run of each. Returns the number of runs. Traces of jobs of
- * different numbers of ranks are of different runs, those of the job that began first
- * before others.
- */
-size_t fsdp_trace_number_runs(struct fsdp_recording **sorted, size_t count);
 
 /* Sets the collectives of traces against each other; fills wait_ns and times_last of each
  * recording. Those of other kinds are skipped. */
