@@ -109,48 +109,16 @@ static struct value name_of(const struct fsdp_handle *handle)
 
 /* ---- fx: text ---- */
 
-/* A module by its number with its uses, or a parameter by its name with its place in the
- * order of first use; sorted to be found. */
-struct fx_use {
-	int64_t id;
-	struct text name;
-	size_t count;
-};
-
-static int compare_found(const void *a, const void *b)
-{
-	const struct fx_use *left = a, *right = b;
-
-	if (left->id != right->id)
-		return left->id < right->id ? -1 : 1;
-	return text_compare(left->name, right->name);
-}
-
-static const struct fx_use *find(
-	const struct fx_use *list, size_t count, int64_t id, struct text name)
-{
-	const struct fx_use wanted = { id, name, 0 };
-
-	return bsearch(&wanted, list, count, sizeof *list, compare_found);
-}
-
 static const struct table PARAMS = TEXT_TABLE(NUMBERS("#"), { "parameter" });
 
 static const struct table MODULES =
 	TEXT_TABLE(NUMBERS("#"), { "module" }, NUMBERS("uses"));
 
-static bool show_fx(struct orders *order, const struct fsdp_fx_order *fx)
+static void show_fx(struct orders *order, const struct fsdp_fx_order *fx)
 {
-	struct fx_use *uses = calloc(fx->usage_count + 1, sizeof *uses);
 	size_t head = head_of_list(order, fx->never_visited_count);
 	struct out *out = order->run->out;
 
-	if (uses == NULL)
-		return false;
-	for (size_t i = 0; i < fx->usage_count; i++)
-		uses[i] = (struct fx_use){ .id = fx->usages[i].module,
-			.count = fx->usages[i].usage_count };
-	qsort(uses, fx->usage_count, sizeof *uses, compare_found);
 	out_line_begin(out, NULL);
 	out_values(out, "{}[, torch {}][, tracer {}]{}",
 		value_name(fx->root.data != NULL ? text_of_span(fx->root)
@@ -163,15 +131,10 @@ static bool show_fx(struct orders *order, const struct fsdp_fx_order *fx)
 		out_line_text(out, " none");
 	out_line_end(out);
 	out_table_begin(out, &MODULES);
-	for (size_t i = 0; i < head_of_list(order, fx->module_count); i++) {
-		const struct fx_use *used =
-			find(uses, fx->usage_count, fx->modules[i], (struct text){ 0 });
-
+	for (size_t i = 0; i < head_of_list(order, fx->module_count); i++)
 		ADD_ROW(order, value_count(i),
 			value_name(text_of_span(fx->module_names[i])),
-			value_count(used != NULL ? used->count : 0));
-	}
-	free(uses);
+			value_count(fx->module_uses[i]));
 	end_list(order, fx->module_count);
 	out_table_begin(out, &PARAMS);
 	for (size_t i = 0; i < head_of_list(order, fx->param_count); i++)
@@ -179,7 +142,7 @@ static bool show_fx(struct orders *order, const struct fsdp_fx_order *fx)
 			value_name(text_of_span(fx->param_names[i])));
 	end_list(order, fx->param_count);
 	if (fx->never_visited_count == 0)
-		return true;
+		return;
 	out_line_begin(out, "never used");
 	for (size_t i = 0; i < head; i++)
 		out_values(out, "{}{}", value_word(i != 0 ? ", " : ""),
@@ -188,7 +151,19 @@ static bool show_fx(struct orders *order, const struct fsdp_fx_order *fx)
 		out_line_text(out, "%s%zu more", head != 0 ? ", and " : "",
 			fx->never_visited_count - head);
 	out_line_end(out);
-	return true;
+}
+
+/* A parameter with its place in the order of first use; sorted to be found. */
+struct first_use {
+	struct text name;
+	size_t place;
+};
+
+static int compare_names(const void *a, const void *b)
+{
+	const struct first_use *left = a, *right = b;
+
+	return text_compare(left->name, right->name);
 }
 
 static struct text write_name(
@@ -207,14 +182,14 @@ static const struct table FLATS = TEXT_TABLE({ "unit" }, NUMBERS("in flat"),
 static bool show_flats(struct orders *order, const struct fsdp_fx_order *fx)
 {
 	const struct fsdp_checkpoint *checkpoint = order->checkpoint;
-	struct fx_use *used = calloc(fx->param_count + 1, sizeof *used);
+	struct first_use *used = calloc(fx->param_count + 1, sizeof *used);
 	char unit_room[1024], room[4096];
 
 	if (used == NULL)
 		return false;
 	for (size_t i = 0; i < fx->param_count; i++)
-		used[i] = (struct fx_use){ 0, text_of_span(fx->param_names[i]), i };
-	qsort(used, fx->param_count, sizeof *used, compare_found);
+		used[i] = (struct first_use){ text_of_span(fx->param_names[i]), i };
+	qsort(used, fx->param_count, sizeof *used, compare_names);
 	out_table_begin(order->run->out, &FLATS);
 	for (uint32_t i = 0; i < fsdp_unit_count(checkpoint); i++) {
 		struct text unit = write_name(order,
@@ -231,22 +206,23 @@ static bool show_flats(struct orders *order, const struct fsdp_fx_order *fx)
 
 			if (entry.fqn == FSDP_NONE)
 				continue;
-			struct text name =
-				write_name(order, entry.fqn, room, sizeof room);
-			const struct fx_use *found = find(used, fx->param_count, 0, name);
+			struct first_use wanted = { write_name(
+				order, entry.fqn, room, sizeof room) };
+			const struct first_use *found = bsearch(&wanted, used,
+				fx->param_count, sizeof *used, compare_names);
 
 			ADD_ROW(order,
 				value_name(unit.size != 0 ? unit : text_of("(root)")),
 				value_count(place++),
-				found != NULL ? value_count(found->count)
+				found != NULL ? value_count(found->place)
 					      : value_absent(),
-				value_name(name),
+				value_name(wanted.name),
 				value_word(found == NULL ? "never used"
-					   : found->count < latest
+					   : found->place < latest
 						   ? "used before a preceding one"
 						   : ""));
-			if (found != NULL && found->count > latest)
-				latest = found->count;
+			if (found != NULL && found->place > latest)
+				latest = found->place;
 		}
 	}
 	out_table_end(order->run->out);
@@ -510,7 +486,7 @@ static bool show_text(struct orders *order)
 				fsdp_recording(run.recordings, k)->fx;
 
 			if (fx != NULL)
-				good = good && show_fx(&run, fx);
+				show_fx(&run, fx);
 			if (fx != NULL && run.checkpoint != NULL)
 				good = good && show_flats(&run, fx);
 		}

@@ -334,6 +334,7 @@ void fsdp_trace_fx(struct fsdp_trace_reading *reading, struct fsdp_lines *lines,
 	size_t count = fx.called.count, keys = fx.keys.count;
 	struct fsdp_span *names = FSDP_TAKE(arena, names, count);
 	int64_t *ids = FSDP_TAKE(arena, ids, count);
+	uint64_t *uses = FSDP_TAKE(arena, uses, count);
 	struct fsdp_module_usage *list = FSDP_TAKE(arena, list, keys);
 	struct fsdp_span *params = FSDP_TAKE(arena, params, fx.visited.count);
 	struct fsdp_span *never = FSDP_TAKE(arena, never, fx.declared.count);
@@ -341,6 +342,7 @@ void fsdp_trace_fx(struct fsdp_trace_reading *reading, struct fsdp_lines *lines,
 		const struct module *module =
 			module_at(&fx, *(uint32_t *)fsdp_vec_at(&fx.called, i));
 		ids[i] = module->id;
+		uses[i] = module->use_count;
 		names[i] = module->id == 0 ? FSDP_SPAN("(root)") : module->fqn;
 		if (names[i].data == NULL)
 			names[i] = FSDP_SPAN("");
@@ -362,6 +364,7 @@ void fsdp_trace_fx(struct fsdp_trace_reading *reading, struct fsdp_lines *lines,
 	order->current = module_at(&fx, fx.current)->id;
 	order->modules = ids;
 	order->module_names = names;
+	order->module_uses = uses;
 	order->module_count = count;
 	order->usages = list;
 	order->usage_count = keys;

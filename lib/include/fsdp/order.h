@@ -107,8 +107,9 @@ struct fsdp_fx_order {
 	bool has_concrete_args, concrete_args_null;
 	/* In order of use, as often as they are used, */
 	const int64_t *modules;
-	/* and the name of each. */
+	/* the name of each, and how often it uses parameters while it runs. */
 	const struct fsdp_span *module_names;
+	const uint64_t *module_uses;
 	size_t module_count;
 	/* What is used while a module runs: one a module. */
 	const struct fsdp_module_usage *usages;
