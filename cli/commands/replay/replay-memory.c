@@ -231,13 +231,32 @@ static void lines_stacks(const struct replay *replay, const struct fsdp_memory *
 	free(rows);
 }
 
-/* What is reserved and can hardly be used, one line each. A little free memory in used
- * segments is normal. */
-static void lines_lost(const struct replay *replay, const struct memory_row *row)
+static void show_row(
+	const struct replay *replay, const struct memory_row *row, bool is_chosen)
 {
 	const struct fsdp_memory_device *state = &row->state;
-	const struct fsdp_memory_stack *holder = &state->split_holder;
 	struct out *out = replay->run->out;
+
+	out_line(out, NULL, "%s", "");
+	for (size_t i = 0; i < state->oom_count; i++) {
+		out_line_begin(out, NULL);
+		out_values(out,
+			"rank {}: out of memory: allocation of {} failed, {} free on the device: ",
+			value_integer(row->rank),
+			value_bytes(state->ooms[i].requested_bytes),
+			value_bytes(state->ooms[i].device_free_bytes));
+		print_stack(out, row->memory, state->ooms[i].frames,
+			state->ooms[i].frame_count);
+		out_line_end(out);
+	}
+	out_values_line(out, NULL, "rank {}, device {}{}, at the end: {} in use",
+		value_integer(row->rank), value_integer(state->device),
+		value_word(is_chosen ? " (most in use)" : ""),
+		value_bytes(state->active_bytes));
+	lines_stacks(replay, row->memory, state->stacks, state->stack_count);
+	/* What is reserved and can hardly be used, one line each. A little free memory in
+	 * used segments is normal. */
+	const struct fsdp_memory_stack *holder = &state->split_holder;
 
 	if (state->active_bytes > state->allocated_bytes)
 		out_values_line(out, NULL,
@@ -267,32 +286,6 @@ static void lines_lost(const struct replay *replay, const struct memory_row *row
 			value_bytes(state->private_bytes),
 			value_count(state->private_segments),
 			value_bytes(state->private_active_bytes));
-}
-
-static void show_row(
-	const struct replay *replay, const struct memory_row *row, bool is_chosen)
-{
-	const struct fsdp_memory_device *state = &row->state;
-	struct out *out = replay->run->out;
-
-	out_line(out, NULL, "%s", "");
-	for (size_t i = 0; i < state->oom_count; i++) {
-		out_line_begin(out, NULL);
-		out_values(out,
-			"rank {}: out of memory: allocation of {} failed, {} free on the device: ",
-			value_integer(row->rank),
-			value_bytes(state->ooms[i].requested_bytes),
-			value_bytes(state->ooms[i].device_free_bytes));
-		print_stack(out, row->memory, state->ooms[i].frames,
-			state->ooms[i].frame_count);
-		out_line_end(out);
-	}
-	out_values_line(out, NULL, "rank {}, device {}{}, at the end: {} in use",
-		value_integer(row->rank), value_integer(state->device),
-		value_word(is_chosen ? " (most in use)" : ""),
-		value_bytes(state->active_bytes));
-	lines_stacks(replay, row->memory, state->stacks, state->stack_count);
-	lines_lost(replay, row);
 	if (state->events == 0 || state->start_bytes < 0)
 		return;
 	out_line(out, NULL, "%s", "");
@@ -563,26 +556,6 @@ static bool read_growth(struct snapshots *all, struct fsdp_error **ret_error)
 	return good;
 }
 
-static void show_growth(const struct snapshots *all)
-{
-	struct out *out = all->replay->run->out;
-	const struct growth *most = all->growth;
-	char reserved[HUMAN_ROOM + 2], active[HUMAN_ROOM + 2];
-
-	for (size_t i = 1; i < all->growth_count; i++)
-		if (all->growth[i].active_bytes > most->active_bytes)
-			most = &all->growth[i];
-	if (all->growth_count == 0)
-		return;
-	out_line(out, NULL, "%s", "");
-	out_values_line(out, NULL, "rank {}, device {}, since {}: reserved {}, active {}",
-		value_integer(most->rank), value_integer(most->device),
-		value_name(text_of(all->replay->options->compare.items[0])),
-		value_word(format_change(out, most->reserved_bytes, reserved)),
-		value_word(format_change(out, most->active_bytes, active)));
-	lines_sums(all->replay, most->stacks, most->count, true);
-}
-
 /* ---- the answer ---- */
 
 static const void *each_row(struct subject of, size_t i, void *room)
@@ -638,8 +611,24 @@ static void show_text(struct snapshots *all)
 		out_records(out, &moments, &memory_moment_record, all, shown->moments,
 			(size_t)all->replay->options->timeline);
 	}
-	if (all->growth != NULL)
-		show_growth(all);
+	if (all->growth != NULL) {
+		const struct growth *most = all->growth;
+		char reserved[HUMAN_ROOM + 2], active[HUMAN_ROOM + 2];
+
+		for (size_t i = 1; i < all->growth_count; i++)
+			if (all->growth[i].active_bytes > most->active_bytes)
+				most = &all->growth[i];
+		if (all->growth_count == 0)
+			return;
+		out_line(out, NULL, "%s", "");
+		out_values_line(out, NULL,
+			"rank {}, device {}, since {}: reserved {}, active {}",
+			value_integer(most->rank), value_integer(most->device),
+			value_name(text_of(all->replay->options->compare.items[0])),
+			value_word(format_change(out, most->reserved_bytes, reserved)),
+			value_word(format_change(out, most->active_bytes, active)));
+		lines_sums(all->replay, most->stacks, most->count, true);
+	}
 }
 
 static void write_data(struct snapshots *all)
