@@ -181,9 +181,6 @@ static inline struct fsdp_comm *fsdp_comm_at(const struct fsdp_vec *list, size_t
 	return fsdp_vec_at(list, index);
 }
 
-/* The index of the step of a recording that holds a moment, or SIZE_MAX. */
-size_t fsdp_steps_index_at(const struct fsdp_step *steps, size_t count, int64_t ts_ns);
-
 /* How long the device of a recording computed within a time. */
 int64_t fsdp_computed(
 	const struct fsdp_recording *recording, int64_t begin_ns, int64_t end_ns);

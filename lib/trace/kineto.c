@@ -54,9 +54,11 @@ uint32_t *fsdp_kineto_words_find(struct fsdp_kineto_words *words,
 	return fsdp_vec_reach(&words->known, *ret_id);
 }
 
-struct fsdp_span fsdp_kineto_words_unescape(
+struct fsdp_span fsdp_kineto_words_read(
 	struct fsdp_kineto_words *words, const struct fsdp_json_value *value)
 {
+	if (!value->escaped)
+		return value->span;
 	if (value->span.size > words->text_room) {
 		words->text_room = 2 * value->span.size;
 		words->text = fsdp_arena_take(words->scratch, words->text_room, 1);

@@ -145,14 +145,8 @@ static inline struct fsdp_span fsdp_kineto_words_text(
 }
 
 /* A text without its escapes; valid until the next call. */
-struct fsdp_span fsdp_kineto_words_unescape(
+struct fsdp_span fsdp_kineto_words_read(
 	struct fsdp_kineto_words *words, const struct fsdp_json_value *value);
-
-static inline struct fsdp_span fsdp_kineto_words_read(
-	struct fsdp_kineto_words *words, const struct fsdp_json_value *value)
-{
-	return value->escaped ? fsdp_kineto_words_unescape(words, value) : value->span;
-}
 
 uint32_t fsdp_kineto_words_thread(struct fsdp_kineto_words *words,
 	const struct fsdp_json_value *pid, const struct fsdp_json_value *tid);

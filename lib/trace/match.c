@@ -472,15 +472,6 @@ bool fsdp_bandwidth(const struct fsdp_span *type, int64_t bytes, int64_t group_s
  * Keeps the collectives of a trace in little room, and shows them as they were.
  */
 
-size_t fsdp_steps_index_at(const struct fsdp_step *steps, size_t count, int64_t ts_ns)
-{
-	size_t low = 0, high = count;
-	FSDP_HALVE(low, high, middle, steps[middle].ts_ns <= ts_ns);
-	return low != 0 && ts_ns < steps[low - 1].ts_ns + steps[low - 1].dur_ns
-		       ? low - 1
-		       : SIZE_MAX;
-}
-
 static int64_t computed_until(const struct fsdp_recording *one, int64_t ns)
 {
 	size_t low = 0, high = one->computing_count;
@@ -505,8 +496,11 @@ void fsdp_recording_collective(const struct fsdp_recording *recording, size_t in
 	const struct fsdp_comm *comm = fsdp_comm_at(&all->list, index);
 	const struct fsdp_comm_sort *sort = fsdp_vec_at(&all->sorts, comm->sort);
 	struct fsdp_collective *one = ret_collective;
-	size_t step = fsdp_steps_index_at(
-		recording->steps, recording->step_count, comm->host_ns);
+	const struct fsdp_step *steps = recording->steps;
+	size_t low = 0, high = recording->step_count;
+	FSDP_HALVE(low, high, middle, steps[middle].ts_ns <= comm->host_ns);
+	bool in_step =
+		low != 0 && comm->host_ns < steps[low - 1].ts_ns + steps[low - 1].dur_ns;
 	*one = (struct fsdp_collective){ .ts_ns = comm->ts_ns,
 		.dur_ns = comm->dur_ns,
 		.type = fsdp_time_type_name((enum fsdp_time_type)comm->type),
@@ -515,7 +509,7 @@ void fsdp_recording_collective(const struct fsdp_recording *recording, size_t in
 		.ranks = sort->ranks,
 		.bytes = comm->bytes,
 		.group_size = sort->group_size,
-		.step = step != SIZE_MAX ? recording->steps[step].step : FSDP_ABSENT };
+		.step = in_step ? steps[low - 1].step : FSDP_ABSENT };
 	if ((comm->seq & FSDP_COMM_NUMBER) != 0) {
 		snprintf(one->digits, sizeof one->digits, "%u",
 			(unsigned)(comm->seq & ~FSDP_COMM_NUMBER));
