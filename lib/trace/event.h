@@ -262,17 +262,6 @@ static inline bool fsdp_trace_is_stopped(const struct fsdp_trace_reading *readin
 /* readers.c: findings on what was read. */
 void fsdp_trace_check(struct fsdp_trace_reading *reading);
 
-/* Native recordings go on in one of these, by the kind in their header, whose bytes are
- * there until the next line is asked for. */
-struct fsdp_lines;
-struct fsdp_record;
-void fsdp_trace_profile(struct fsdp_trace_reading *reading, struct fsdp_lines *lines,
-	const struct fsdp_record *header);
-void fsdp_trace_fx(struct fsdp_trace_reading *reading, struct fsdp_lines *lines,
-	const struct fsdp_record *header);
-void fsdp_trace_handles(struct fsdp_trace_reading *reading, struct fsdp_lines *lines,
-	const struct fsdp_record *header);
-
 /* ---- lines ---- */
 
 /* A text stream line by line; the last one needs no end. */
@@ -296,51 +285,6 @@ bool fsdp_lines_is_blank(struct fsdp_span line);
 /* Puts the numbers of bad lines into the recording. */
 void fsdp_lines_finish(struct fsdp_lines *lines);
 
-/* ---- records ---- */
-
-/* One JSON object on a line: its members, whose values may be objects again. */
-struct fsdp_member {
-	struct fsdp_json_token key, value; /* of an object or array: the span of it all */
-};
-
-enum { FSDP_RECORD_MEMBERS = 64 };
-
-struct fsdp_record {
-	struct fsdp_member members[FSDP_RECORD_MEMBERS];
-	size_t count;
-	bool more; /* than fit */
-};
-
-/* False: not an object. Values in the span are borrowed. */
-bool fsdp_record_read(struct fsdp_span text, const struct fsdp_limits *limits,
-	struct fsdp_record *ret_record);
-
-/* The next object of a native recording; false at the end. Lines that are not objects are
- * kept as bad. */
-bool fsdp_record_next(struct fsdp_lines *lines, struct fsdp_record *ret_record);
-
-/* The value of a member, the last one of that name, or NULL. */
-const struct fsdp_json_token *fsdp_record_get(
-	const struct fsdp_record *record, const char *key);
-
-bool fsdp_record_is(const struct fsdp_record *record, const char *key, const char *text);
-bool fsdp_record_integer(
-	const struct fsdp_record *record, const char *key, int64_t *ret_value);
-
-/* In the arena; data NULL: absent or no text. */
-struct fsdp_span fsdp_record_text(struct fsdp_trace_reading *reading,
-	const struct fsdp_record *record, const char *key);
-
-/* The elements of an array, one by one. */
-struct fsdp_items {
-	struct fsdp_json_scan scan;
-	bool done;
-};
-bool fsdp_items_begin(struct fsdp_items *elements, const struct fsdp_json_token *array,
-	const struct fsdp_limits *limits);
-/* False at the end. Objects and arrays as a span of it all. */
-bool fsdp_items_next(struct fsdp_items *elements, struct fsdp_json_token *ret_value);
-
 /* ---- shared ---- */
 
 /* The byte order mark of UTF-8. */
@@ -348,10 +292,6 @@ bool fsdp_items_next(struct fsdp_items *elements, struct fsdp_json_token *ret_va
 
 /* Without the byte order mark and blanks that it begins with. */
 struct fsdp_span fsdp_trace_without_mark(struct fsdp_span head);
-
-/* A name that is recorded once is shown wherever it is used: counts the bytes of that up
- * to the limit `order-bytes`. */
-void fsdp_trace_show(struct fsdp_trace_reading *reading, uint64_t *shown, uint64_t bytes);
 
 /* Leaves what reads; reading->error says why. What fails returns false and is given here,
  * so it can be called for its error. */

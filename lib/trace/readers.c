@@ -7,6 +7,89 @@
 #include "io/archive.h"
 #include "trace/event.h"
 
+/* ---- lines ---- */
+
+static void release_window(void *window)
+{
+	fsdp_window_done(window);
+}
+
+struct fsdp_lines *fsdp_lines_new(struct fsdp_trace_reading *reading)
+{
+	struct fsdp_lines *lines = FSDP_TAKE(reading->scratch, lines, 1);
+	lines->reading = reading;
+	fsdp_arena_own(reading->scratch, release_window, &lines->window);
+	fsdp_vec_init(&lines->bad, reading->scratch, sizeof(uint64_t));
+	fsdp_trace_require(reading,
+		fsdp_window_init(&lines->window, fsdp_stream_refill, reading->stream,
+			fsdp_limit(reading->limits, FSDP_LIMIT_EVENT_BYTES),
+			FSDP_LIMIT_EVENT_BYTES, &reading->error));
+	return lines;
+}
+
+bool fsdp_lines_next(struct fsdp_lines *lines, struct fsdp_span *ret_line)
+{
+	struct fsdp_window *window = &lines->window;
+	size_t looked = 0;
+	lines->number++;
+	for (;;) {
+		if (lines->number == 1 && lines->at == 0 &&
+			fsdp_span_begins(fsdp_span(window->bytes, window->size),
+				FSDP_SPAN(FSDP_TRACE_MARK))) {
+			lines->at = strlen(FSDP_TRACE_MARK);
+			looked = 0;
+		}
+		const unsigned char *line = window->bytes + lines->at;
+		size_t there = window->size - lines->at;
+		const unsigned char *end = memchr(line + looked, '\n', there - looked);
+		if (end != NULL || window->ended) {
+			size_t size = end != NULL ? (size_t)(end - line) : there;
+			lines->at += size + (end != NULL);
+			bool any = end != NULL || size != 0;
+			size -= size != 0 && line[size - 1] == '\r';
+			*ret_line = fsdp_span(line, size);
+			return any;
+		}
+		looked = there;
+		fsdp_trace_require(lines->reading,
+			fsdp_window_more(window, lines->at, &lines->reading->error));
+		lines->at = 0;
+	}
+}
+
+bool fsdp_lines_is_blank(struct fsdp_span line)
+{
+	for (size_t i = 0; i < line.size; i++)
+		if (line.data[i] != ' ' && line.data[i] != '\t' && line.data[i] != '\r')
+			return false;
+	return true;
+}
+
+void fsdp_lines_finish(struct fsdp_lines *lines)
+{
+	struct fsdp_trace_reading *reading = lines->reading;
+	/* The line in which reading stopped may be half there. */
+	size_t count = lines->bad.count;
+	if (fsdp_trace_is_stopped(reading) && count != 0 &&
+		*(uint64_t *)fsdp_vec_at(&lines->bad, count - 1) == lines->number)
+		fsdp_vec_truncate(&lines->bad, count - 1);
+	reading->recording.bad_lines = fsdp_trace_flat(reading, &lines->bad);
+	reading->recording.bad_line_count = lines->bad.count;
+	reading->recording.truncated = fsdp_stream_is_cut(reading->stream);
+}
+
+void *fsdp_trace_flat(struct fsdp_trace_reading *reading, const struct fsdp_vec *vec)
+{
+	unsigned char *flat = fsdp_arena_take(
+		&reading->arena, vec->count * vec->item_size, _Alignof(max_align_t));
+	for (size_t i = 0, run; i < vec->count; i += run) {
+		run = fsdp_vec_run(vec, i);
+		memcpy(flat + i * vec->item_size, fsdp_vec_at(vec, i),
+			run * vec->item_size);
+	}
+	return flat;
+}
+
 /* ---- other profilers ---- */
 
 /* The length after a tag; moves *at to its end. */
