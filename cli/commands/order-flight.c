@@ -42,19 +42,17 @@ struct rank_words {
 	char text[200];
 };
 
-static const char *rank_words(
-	const int64_t *ranks, size_t count, struct rank_words *words)
+static const char *rank_words(struct fsdp_ranks ranks, struct rank_words *words)
 {
 	char list[112];
 
-	order_put_ranks(ranks, count, list, sizeof list);
-	snprintf(words->text, sizeof words->text, "rank%s %s", count == 1 ? "" : "s",
-		list);
+	order_put_ranks(ranks.list, ranks.count, list, sizeof list);
+	snprintf(words->text, sizeof words->text, "rank%s %s",
+		ranks.count == 1 ? "" : "s", list);
 	return words->text;
 }
 
-#define RANKS(list, count) \
-	value_word(rank_words((list), (count), &(struct rank_words){ { 0 } }))
+#define RANKS(ranks) value_word(rank_words((ranks), &(struct rank_words){ { 0 } }))
 
 static struct value number(int64_t number)
 {
@@ -134,8 +132,7 @@ static void print_collective(const struct flight *flight)
 	out_values(flight->out, " of {}[ ({})]",
 		joined->group.size != 0 ? name(joined->group)
 					: value_word("a group without a name"),
-		joined->member_count != 0 ? RANKS(joined->members, joined->member_count)
-					  : value_absent());
+		joined->members.count != 0 ? RANKS(joined->members) : value_absent());
 	if (!is_open)
 		print_place(flight->out, &joined->place);
 }
@@ -249,7 +246,7 @@ static bool culprit_failed(const struct fsdp_flight *joined)
 {
 	for (size_t i = 0; i < joined->exception_count; i++)
 		if (joined->exceptions[i].is_own &&
-			joined->exceptions[i].rank == joined->culprits[0])
+			joined->exceptions[i].rank == joined->culprits.list[0])
 			return true;
 	return false;
 }
@@ -268,8 +265,7 @@ static const char *exception_words(
 							 : "failed";
 	struct rank_words words;
 
-	snprintf(text, room, "%s%s %s", head,
-		rank_words(joined->culprits, joined->culprit_count, &words), tail);
+	snprintf(text, room, "%s%s %s", head, rank_words(joined->culprits, &words), tail);
 	return text;
 }
 
@@ -288,8 +284,8 @@ static const char OTHER_SIZES[] = "ranks used different sizes in one call";
 static struct fsdp_flight_cause cause_at(
 	const struct fsdp_flight *joined, size_t i, const char **ret_verb)
 {
-	struct fsdp_flight_cause one = { joined->culprits, joined->culprit_count,
-		FSDP_ABSENT, joined->seq, joined->op, joined->group };
+	struct fsdp_flight_cause one = { joined->culprits, FSDP_ABSENT, joined->seq,
+		joined->op, joined->group };
 
 	if (i < joined->cause_count)
 		one = joined->causes[i];
@@ -306,20 +302,20 @@ static void lines_cause(const struct flight *flight)
 	const char *verb;
 	char text[300];
 
-	if (joined->culprit_count == 0 && problem_is(joined, "size"))
+	if (joined->culprits.count == 0 && problem_is(joined, "size"))
 		out_line(out, NULL, "%s", OTHER_SIZES);
 	if (problem_is(joined, "exception") && joined->cause_count == 0 &&
-		joined->culprit_count != 0)
+		joined->culprits.count != 0)
 		out_line(out, NULL, "%s", exception_words(joined, text, sizeof text));
 	for (size_t i = 0; (i < joined->cause_count || i == 0) && i < MOST_SHOWN; i++) {
 		struct fsdp_flight_cause one = cause_at(joined, i, &verb);
 		bool stopped = one.other != FSDP_ABSENT;
 
-		if (verb == NULL || one.rank_count == 0)
+		if (verb == NULL || one.ranks.count == 0)
 			continue;
 		out_line_begin(out, NULL);
 		out_values(out, stopped ? "the GPU of {} stopped in" : "{} {}",
-			RANKS(one.ranks, one.rank_count), value_word(verb));
+			RANKS(one.ranks), value_word(verb));
 		/* The first is the collective of the answer, and has its sizes and
 		 * place. */
 		if (i == 0 && !stopped) {
@@ -385,13 +381,12 @@ static void lines_agree(const struct flight *flight)
 		out_line_begin(out, NULL);
 		out_values(out,
 			flight->is_alone             ? "rank {} waits in"
-			: joined->entered_count != 0 ? "{} wait in"
+			: joined->entered.count != 0 ? "{} wait in"
 			: is_log                     ? "all ranks with lines wait in"
 						     : "all ranks wait in",
-			joined->entered_count != 0
-				? RANKS(joined->entered, joined->entered_count)
-			: flight->first != NULL ? value_integer(flight->first->rank)
-						: value_absent());
+			joined->entered.count != 0 ? RANKS(joined->entered)
+			: flight->first != NULL    ? value_integer(flight->first->rank)
+						   : value_absent());
 		print_place_in(out, joined->common.seq,
 			joined->common.op.size != 0 ? joined->common.op : unnamed,
 			joined->common.group);
@@ -444,10 +439,10 @@ static void lines_agree(const struct flight *flight)
 }
 
 static void line_ranks(const struct flight *flight, const char *label, const char *format,
-	const int64_t *ranks, size_t count)
+	struct fsdp_ranks ranks)
 {
-	if (count != 0)
-		out_values_line(flight->out, label, format, RANKS(ranks, count));
+	if (ranks.count != 0)
+		out_values_line(flight->out, label, format, RANKS(ranks));
 }
 
 static void lines_next(const struct flight *flight)
@@ -609,8 +604,9 @@ static void lines_exceptions(const struct flight *flight)
 		qsort(flight->ranks, alike, sizeof *flight->ranks, order_compare_numbers);
 		out_line_begin(flight->out, shown == 1 ? "error" : "");
 		out_values(flight->out, "{}[ in {}]",
-			one->rank != FSDP_ABSENT ? RANKS(flight->ranks, alike)
-						 : value_word("a rank"),
+			one->rank != FSDP_ABSENT
+				? RANKS(((struct fsdp_ranks){ flight->ranks, alike }))
+				: value_word("a rank"),
 			name(one->op));
 		print_place(flight->out, &one->place);
 		out_values(flight->out,
@@ -659,20 +655,18 @@ bool order_show_flight(struct orders *order)
 	lines_cause(&flight);
 	if (good)
 		lines_exceptions(&flight);
-	if (joined->verdict == FSDP_FLIGHT_STUCK && joined->entered_count != 0 &&
+	if (joined->verdict == FSDP_FLIGHT_STUCK && joined->entered.count != 0 &&
 		!problem_is(joined, "exception"))
 		out_values_line(flight.out,
 			problem_is(joined, "parted") ? "completed" : "entered",
-			"{}[, since {}]", RANKS(joined->entered, joined->entered_count),
+			"{}[, since {}]", RANKS(joined->entered),
 			value_word(flight.since));
 	lines_culprits(&flight);
-	line_ranks(&flight, "waiting", "{}, in other collectives", joined->waiting,
-		joined->waiting_count);
+	line_ranks(&flight, "waiting", "{}, in other collectives", joined->waiting);
 	lines_agree(&flight);
 	line_ranks(&flight, flight.is_log ? "no lines" : "no dump", "{}",
-		joined->missing_dumps, joined->missing_dump_count);
-	line_ranks(&flight, "unreadable", "{}", joined->unreadable,
-		joined->unreadable_count);
+		joined->missing_dumps);
+	line_ranks(&flight, "unreadable", "{}", joined->unreadable);
 	if (good)
 		show_watches(&flight);
 	lines_next(&flight);
@@ -711,8 +705,8 @@ struct fix {
 	char text[500];
 };
 
-static const char *fix_of(const char *problem, const int64_t *ranks, size_t count,
-	const char *since, struct fix *fix)
+static const char *fix_of(
+	const char *problem, struct fsdp_ranks ranks, const char *since, struct fix *fix)
 {
 	struct rank_words words;
 	size_t i = 0;
@@ -723,8 +717,8 @@ static const char *fix_of(const char *problem, const int64_t *ranks, size_t coun
 	if (FIXES[i].after == NULL)
 		return FIXES[i].before;
 	snprintf(fix->text, sizeof fix->text, "%s%s%s%s%s", FIXES[i].before,
-		rank_words(ranks, count, &words), reads ? " from " : "",
-		reads ? since : "", FIXES[i].after);
+		rank_words(ranks, &words), reads ? " from " : "", reads ? since : "",
+		FIXES[i].after);
 	return fix->text;
 }
 
@@ -742,13 +736,13 @@ static void find_cause(struct run *run, const struct fsdp_flight *joined)
 			fix_of(differ                    ? "orders"
 				: culprit_failed(joined) ? "failed"
 							 : "",
-				joined->culprits, joined->culprit_count, NULL, &fix),
+				joined->culprits, NULL, &fix),
 			"%s", exception_words(joined, text, sizeof text));
 		return;
 	}
-	if (joined->cause_count == 0 && joined->culprit_count == 0) {
-		run_finding(
-			run, "FI7041", fix_of("size", NULL, 0, NULL, &fix), OTHER_SIZES);
+	if (joined->cause_count == 0 && joined->culprits.count == 0) {
+		run_finding(run, "FI7041", fix_of("size", joined->culprits, NULL, &fix),
+			OTHER_SIZES);
 		return;
 	}
 	for (size_t i = 0; i < joined->cause_count || i == 0; i++) {
@@ -769,11 +763,9 @@ static void find_cause(struct run *run, const struct fsdp_flight *joined)
 				one.other);
 		run_finding(run, rule,
 			fix_of(stopped ? "gpu_stopped" : joined->problem, one.ranks,
-				one.rank_count,
 				format_moment(joined->since_ns, is_log(joined), room),
 				&fix),
-			"%s %s%s%s%.*s%s%.*s%s",
-			rank_words(one.ranks, one.rank_count, &words), verb, seq,
+			"%s %s%s%s%.*s%s%.*s%s", rank_words(one.ranks, &words), verb, seq,
 			one.op.data != NULL ? " " : "",
 			(int)(one.op.size < 64 ? one.op.size : 64),
 			(const char *)one.op.data, one.group.size != 0 ? " of " : "",
@@ -794,8 +786,8 @@ int order_check_flight(struct orders *order)
 
 	if (is_bad)
 		find_cause(order->run, joined);
-	if (joined->missing_dump_count != 0) {
-		rank_words(joined->missing_dumps, joined->missing_dump_count, &words);
+	if (joined->missing_dumps.count != 0) {
+		rank_words(joined->missing_dumps, &words);
 		snprintf(fix, sizeof fix,
 			"collect the dump of %s, or read the log: a rank that crashed left no dump",
 			words.text);
@@ -806,9 +798,9 @@ int order_check_flight(struct orders *order)
 			"%s %s", words.text,
 			is_log(joined) ? "printed no failed collective" : "left no dump");
 	}
-	if (joined->unreadable_count != 0)
+	if (joined->unreadable.count != 0)
 		run_finding(order->run, "FI7042", "", "the dump of %s cannot be read",
-			rank_words(joined->unreadable, joined->unreadable_count, &words));
+			rank_words(joined->unreadable, &words));
 	for (size_t i = 0; i < order->count; i++) {
 		const struct fsdp_recording *one = fsdp_recording(order->recordings, i);
 
@@ -862,13 +854,10 @@ static const void *each_dump(struct subject of, size_t i, void *room)
 	const struct orders *order = of.context;
 	const struct fsdp_flight *joined = fsdp_recordings_flight(order->recordings);
 	const struct {
-		const int64_t *ranks;
-		size_t count;
+		struct fsdp_ranks ranks;
 		const char *name;
-	} parts[] = { { joined->culprits, joined->culprit_count, "culprit" },
-		{ joined->entered, joined->entered_count, "entered" },
-		{ joined->missing, joined->missing_count, "missing" },
-		{ joined->waiting, joined->waiting_count, "waiting" } };
+	} parts[] = { { joined->culprits, "culprit" }, { joined->entered, "entered" },
+		{ joined->missing, "missing" }, { joined->waiting, "waiting" } };
 	struct dump *dump = room;
 
 	for (size_t nth = i == 0 ? 0 : dump->next; nth < order->count; nth++) {
@@ -880,8 +869,8 @@ static const void *each_dump(struct subject of, size_t i, void *room)
 		*dump = (struct dump){ one->rank, *one->flight, NULL, nth + 1 };
 		for (size_t p = 0; dump->part == NULL && p < sizeof parts / sizeof *parts;
 			p++)
-			for (size_t k = 0; k < parts[p].count; k++)
-				if (parts[p].ranks[k] == one->rank)
+			for (size_t k = 0; k < parts[p].ranks.count; k++)
+				if (parts[p].ranks.list[k] == one->rank)
 					dump->part = parts[p].name;
 		dump->part = dump->part != NULL ? dump->part : "other";
 		return dump;
@@ -901,6 +890,9 @@ static const struct record dump_record = OBJECT_RECORD(DUMP, "flight_dump", "One
 		ALWAYS("What the rank has to do with the collective.") });
 
 _Static_assert(sizeof(struct dump) <= RECORD_ROOM, "room for one");
+
+/* Ranks in a member, which is a struct fsdp_ranks. */
+#define RANKS_AT(from, member) LIST_AT(from, member.list, member.count, record_integers)
 
 #define FLIGHT struct fsdp_flight
 HAS(is_mismatch, FLIGHT, one->verdict == FSDP_FLIGHT_MISMATCH)
@@ -944,9 +936,8 @@ const struct record order_flight_record = OBJECT_RECORD(FLIGHT, "collectives",
 			"no_entries", "op", "size", "dtype", "parted", "gpu_stopped",
 			"exception"),
 		OR_NULL("What is wrong; null for nothing.") },
-	{ "culprits", LIST_AT(FLIGHT, culprits, culprit_count, record_integers),
-		ALWAYS("Ranks that are the cause.") },
-	{ "gpu_stopped", LIST_AT(FLIGHT, gpu_stopped, gpu_stopped_count, record_integers),
+	{ "culprits", RANKS_AT(FLIGHT, culprits), ALWAYS("Ranks that are the cause.") },
+	{ "gpu_stopped", RANKS_AT(FLIGHT, gpu_stopped),
 		ALWAYS("Culprits with an unfinished collective that another rank of the group finished.") },
 	{ "group", TEXT_AT(FLIGHT, group),
 		OR_NULL("Process group of the collective: its description, or its name.") },
@@ -954,18 +945,16 @@ const struct record order_flight_record = OBJECT_RECORD(FLIGHT, "collectives",
 	{ "seq", INTEGER_AT(FLIGHT, seq),
 		OR_NULL("Number of the collective in that group; of a send or receive its own.") },
 	{ "op", TEXT_AT(FLIGHT, op), OR_NULL("The operation, without its variant.") },
-	{ "entered", LIST_AT(FLIGHT, entered, entered_count, record_integers),
-		ALWAYS("Ranks that entered it.") },
-	{ "missing", LIST_AT(FLIGHT, missing, missing_count, record_integers),
+	{ "entered", RANKS_AT(FLIGHT, entered), ALWAYS("Ranks that entered it.") },
+	{ "missing", RANKS_AT(FLIGHT, missing),
 		ALWAYS("Ranks of the group that did not.") },
 	{ NULL, FIELDS(expected_record), .has = is_mismatch },
 	{ "all_wait_in", OBJECT_AT(FLIGHT, common, common_record),
 		IF_SET(FLIGHT, all_wait),
 		ABOUT("Where ranks agree: the collective that each of them entered last and none left.") },
-	{ "missing_dumps",
-		LIST_AT(FLIGHT, missing_dumps, missing_dump_count, record_integers),
+	{ "missing_dumps", RANKS_AT(FLIGHT, missing_dumps),
 		ALWAYS("Ranks of the job that left no dump.") },
-	{ "unreadable", LIST_AT(FLIGHT, unreadable, unreadable_count, record_integers),
+	{ "unreadable", RANKS_AT(FLIGHT, unreadable),
 		ALWAYS("Ranks whose dump cannot be read.") },
 	{ "versions", LIST_AT(FLIGHT, versions, version_count, record_texts),
 		ALWAYS("Versions of the recorder.") },

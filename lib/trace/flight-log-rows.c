@@ -473,10 +473,8 @@ static void describe_idle(struct log_join *join, struct fsdp_flight *flight)
 	for (size_t i = 0; i < team->count; i++)
 		if (team->states[i].waits)
 			entered[entered_count++] = team->states[i].rank;
-	flight->culprits = idle;
-	flight->culprit_count = count;
-	flight->entered = flight->members = entered;
-	flight->entered_count = flight->member_count = entered_count;
+	flight->culprits = (struct fsdp_ranks){ idle, count };
+	flight->entered = flight->members = (struct fsdp_ranks){ entered, entered_count };
 	if (entered_ns(longest) != INT64_MAX)
 		flight->since_ns = entered_ns(longest);
 	describe_work(join, flight, "idle", team, longest->first);
@@ -509,16 +507,16 @@ static void describe_parted(struct log_join *join, struct fsdp_flight *flight)
 		return;
 	int64_t *failed = FSDP_TAKE(join->arena, failed, team->count),
 		*completed = FSDP_TAKE(join->arena, completed, team->count);
-	flight->culprit_count = flight->entered_count = flight->missing_count = 0;
+	flight->culprits.count = flight->entered.count = flight->missing.count = 0;
 	for (size_t i = 0; i < team->count; i++) {
 		const struct rank_state *one = &team->states[i];
 		if (one->completed >= first->seq)
-			completed[flight->entered_count++] = one->rank;
+			completed[flight->entered.count++] = one->rank;
 		else if (one->waits)
-			failed[flight->culprit_count++] = one->rank;
+			failed[flight->culprits.count++] = one->rank;
 	}
-	flight->culprits = failed;
-	flight->entered = completed;
+	flight->culprits.list = failed;
+	flight->entered.list = completed;
 	describe_work(join, flight, "parted", team, first);
 }
 
@@ -575,8 +573,7 @@ static void list_exceptions(struct log_join *join, struct fsdp_flight *flight)
 		else
 			silent[silent_count++] = rank;
 	}
-	flight->missing_dumps = silent;
-	flight->missing_dump_count = silent_count;
+	flight->missing_dumps = (struct fsdp_ranks){ silent, silent_count };
 }
 
 /* A rank that failed by itself is the cause, unless others never entered a collective. */
@@ -591,15 +588,15 @@ static void describe_exceptions(struct log_join *join, struct fsdp_flight *fligh
 			first = join->exceptions[i].reports;
 	/* What others printed shows nothing of a rank where one failed by itself. */
 	if (join->report_count == 0 && (first != NULL || flight->log_rank_count < 2))
-		flight->missing_dump_count = 0;
+		flight->missing_dumps.count = 0;
 	if (first == NULL) {
 		if (join->exception_count != 0 && join->report_count == 0)
-			flight->problem =
-				flight->missing_dump_count != 0 ? "unheard" : "exception";
+			flight->problem = flight->missing_dumps.count != 0 ? "unheard"
+									   : "exception";
 		return;
 	}
-	for (size_t i = 0; i < flight->culprit_count; i++)
-		open |= flight->culprits[i] == first->rank;
+	for (size_t i = 0; i < flight->culprits.count; i++)
+		open |= flight->culprits.list[i] == first->rank;
 	/* An abort that follows on a timeout makes errors, too. */
 	if (open && !is_after_timeout(join, first)) {
 		/* Those of the exceptions that are like one: the rank that failed by
@@ -622,8 +619,8 @@ static void describe_exceptions(struct log_join *join, struct fsdp_flight *fligh
 			orders || sizes ? FSDP_FLIGHT_MISMATCH : FSDP_FLIGHT_STUCK;
 		flight->problem = sizes ? "size" : "exception";
 		flight->all_wait = false;
-		flight->culprits = blamed;
-		flight->culprit_count = fsdp_flight_sort_ranks(blamed, found);
+		flight->culprits = (struct fsdp_ranks){ blamed,
+			fsdp_flight_sort_ranks(blamed, found) };
 		flight->last_count = 0;
 		if (first->time_ns != FSDP_ABSENT)
 			flight->since_ns = first->time_ns;

@@ -45,25 +45,24 @@ struct join {
 
 /* ---- lists of ranks ---- */
 
-static const int64_t *ranks_of(
+static struct fsdp_ranks ranks_of(
 	const struct join *join, const uint32_t *places, size_t count)
 {
 	int64_t *ranks = FSDP_TAKE(join->job.arena, ranks, count);
 	for (size_t i = 0; i < count; i++)
 		ranks[i] = join->job.ranks[places[i]].rank;
-	return ranks;
+	return (struct fsdp_ranks){ ranks, count };
 }
 
 /* Ranks that have all of these bits, ascending. */
-static const int64_t *ranks_with(
-	const struct join *join, unsigned bits, size_t *ret_count)
+static struct fsdp_ranks ranks_with(const struct join *join, unsigned bits)
 {
 	int64_t *ranks = FSDP_TAKE(join->job.arena, ranks, join->job.count);
-	*ret_count = 0;
+	size_t count = 0;
 	for (size_t i = 0; i < join->job.count; i++)
-		if ((join->states[i] & bits) == bits)
-			ranks[(*ret_count)++] = join->job.ranks[i].rank;
-	return ranks;
+		if ((join->states[i] & bits) != 0)
+			ranks[count++] = join->job.ranks[i].rank;
+	return (struct fsdp_ranks){ ranks, count };
 }
 
 /* ---- waiting ranks ---- */
@@ -266,7 +265,8 @@ static void describe_collective(struct join *join, const struct fsdp_flight_team
 	flight->seq = is_barrier(team->name) ? FSDP_ABSENT : item->entry->seq;
 	if (called->name.size != 0)
 		flight->op = fsdp_flight_folded(called->name, join->job.arena);
-	flight->members = fsdp_flight_team_ranks(&join->job, team, &flight->member_count);
+	flight->members.list =
+		fsdp_flight_team_ranks(&join->job, team, &flight->members.count);
 	flight->place = place_of(join->job.ranks[item->rank].rows, item->entry);
 	flight->call = fsdp_flight_unpack(called, join->job.arena);
 }
@@ -308,7 +308,7 @@ static void describe_causes(struct join *join, const struct fsdp_flight_fault *f
 	FSDP_SORT(faults, count, FSDP_BY(faults, time_ns), FSDP_BY(faults, order));
 	for (size_t k = 0; k < count; k++) {
 		const struct fsdp_flight_fault *one = faults[k].fault;
-		cause->ranks = ranks + kept;
+		cause->ranks.list = ranks + kept;
 		for (size_t i = 0; i < one->missing_count; i++) {
 			uint32_t place = one->missing[i];
 			if (job->marks[place] != 0 ||
@@ -316,9 +316,9 @@ static void describe_causes(struct join *join, const struct fsdp_flight_fault *f
 				continue;
 			job->marks[place] = 1;
 			ranks[kept++] = job->ranks[place].rank;
-			cause->rank_count++;
+			cause->ranks.count++;
 		}
-		if (cause->rank_count != 0)
+		if (cause->ranks.count != 0)
 			add_cause(join, cause++, one->team, one->first, NULL);
 	}
 	for (size_t i = 0; i < job->count; i++) {
@@ -326,8 +326,7 @@ static void describe_causes(struct join *join, const struct fsdp_flight_fault *f
 		job->marks[i] = 0;
 		if (stop->item == NULL)
 			continue;
-		cause->ranks = ranks + kept;
-		cause->rank_count = 1;
+		cause->ranks = (struct fsdp_ranks){ ranks + kept, 1 };
 		ranks[kept++] = job->ranks[i].rank;
 		add_cause(join, cause++, stop->team, stop->item, stop);
 	}
@@ -357,14 +356,14 @@ static void describe_ranks(struct join *join, const struct fsdp_flight_team *tea
 {
 	struct fsdp_flight *flight = join->flight;
 	const struct fsdp_flight_job *job = &join->job;
-	struct fsdp_last_call *last = FSDP_TAKE(job->arena, last, flight->culprit_count);
+	struct fsdp_last_call *last = FSDP_TAKE(job->arena, last, flight->culprits.count);
 	int64_t *ranks = FSDP_TAKE(job->arena, ranks, job->count);
 	flight->last = last;
-	flight->waiting = ranks;
+	flight->waiting.list = ranks;
 	for (size_t i = 0; i < entered_count; i++)
 		job->marks[entered[i]] = 1;
-	for (size_t i = 0; i < flight->culprit_count; i++) {
-		size_t place = fsdp_flight_place_of(job, flight->culprits[i]);
+	for (size_t i = 0; i < flight->culprits.count; i++) {
+		size_t place = fsdp_flight_place_of(job, flight->culprits.list[i]);
 		job->marks[place] = 1;
 		if (!is_barrier(team->name))
 			last[flight->last_count++] = describe_last(
@@ -372,7 +371,7 @@ static void describe_ranks(struct join *join, const struct fsdp_flight_team *tea
 	}
 	for (size_t i = 0; i < job->count; i++) {
 		if ((join->states[i] & WAITS_FOR_SOME) != 0 && job->marks[i] == 0)
-			ranks[flight->waiting_count++] = job->ranks[i].rank;
+			ranks[flight->waiting.count++] = job->ranks[i].rank;
 		job->marks[i] = 0;
 	}
 }
@@ -384,11 +383,9 @@ static void describe_fault(struct join *join, const struct fsdp_flight_fault *fa
 	if (fault->time_ns != INT64_MAX)
 		flight->since_ns = fault->time_ns;
 	flight->entered = ranks_of(join, fault->entered, fault->entered_count);
-	flight->entered_count = fault->entered_count;
 	flight->missing = ranks_of(join, fault->missing, fault->missing_count);
-	flight->missing_count = fault->missing_count;
 	if (fault->verdict == FSDP_FLIGHT_MISMATCH)
-		flight->gpu_stopped_count = 0;
+		flight->gpu_stopped.count = 0;
 	/* Where most are missing, and none of them waits, the ranks that entered are
 	 * wrong; but of a monitored barrier one rank prints who is missing, and others
 	 * that came print nothing. */
@@ -396,29 +393,25 @@ static void describe_fault(struct join *join, const struct fsdp_flight_fault *fa
 	size_t roots = has_roots ? count_roots(join, fault) : 0;
 	bool differs = fault->verdict == FSDP_FLIGHT_MISMATCH;
 	flight->problem = fault->problem;
-	if (differs || (has_roots && roots == 0 && flight->gpu_stopped_count == 0)) {
+	if (differs || (has_roots && roots == 0 && flight->gpu_stopped.count == 0)) {
 		flight->culprits = ranks_of(join, fault->culprits, fault->culprit_count);
-		flight->culprit_count = fault->culprit_count;
-	} else if (!has_roots && flight->gpu_stopped_count == 0) {
+	} else if (!has_roots && flight->gpu_stopped.count == 0) {
 		flight->problem = "cycle";
-		flight->culprits =
-			ranks_with(join, WAITS | IS_AWAITED, &flight->culprit_count);
+		flight->culprits = ranks_with(join, WAITS | IS_AWAITED);
 	} else if (has_roots && fault->entered_count < fault->missing_count &&
 		   roots == fault->culprit_count && !is_barrier(fault->team->name)) {
 		flight->problem = "extra";
 		flight->culprits = flight->entered;
-		flight->culprit_count = flight->entered_count;
 	} else {
 		if (roots == 0)
 			flight->problem = "gpu_stopped";
-		flight->culprits = ranks_with(join, IS_CULPRIT, &flight->culprit_count);
+		flight->culprits = ranks_with(join, IS_CULPRIT);
 	}
 	/* In these problems each culprit has its own cause. */
 	if (fsdp_span_is_any(fsdp_span_text(flight->problem), "missing gpu_stopped"))
 		describe_causes(join, fault);
 	if (join->is_log && flight->cause_count != 0) {
 		flight->culprits = flight->causes[0].ranks;
-		flight->culprit_count = flight->causes[0].rank_count;
 		flight->cause_count = 0;
 	}
 	describe_collective(join, fault->team, fault->first);
@@ -479,11 +472,11 @@ static void describe_common(struct join *join)
 		flight->since_ns = first->entry->time_ns;
 		since = time_of(first->entry);
 		flight->common = describe_last(join, first->rank, first->entry);
-		flight->entered = ranks;
-		flight->entered_count = 0;
+		flight->entered.list = ranks;
+		flight->entered.count = 0;
 		for (size_t j = 0; count < job->count && j < team->collective_count; j++)
 			if (team->collectives[j].entry == open[team->collectives[j].rank])
-				ranks[flight->entered_count++] =
+				ranks[flight->entered.count++] =
 					job->ranks[team->collectives[j].rank].rank;
 	}
 }
@@ -501,7 +494,7 @@ static void describe_status(struct join *join)
 	for (size_t i = 0; i < job->count; i++)
 		if (job->ranks[i].rows != NULL && job->ranks[i].rows->enqueued > highest)
 			highest = job->ranks[i].rows->enqueued;
-	flight->missing = missing;
+	flight->missing.list = missing;
 	flight->problem = "no_entries";
 	for (size_t i = 0; i < job->count; i++) {
 		int64_t one = job->ranks[i].rows != NULL ? job->ranks[i].rows->enqueued
@@ -509,14 +502,14 @@ static void describe_status(struct join *join)
 		if (one == FSDP_ABSENT)
 			continue;
 		if (one == highest) {
-			entered[flight->entered_count++] = job->ranks[i].rank;
+			entered[flight->entered.count++] = job->ranks[i].rank;
 			continue;
 		}
-		missing[flight->missing_count++] = job->ranks[i].rank;
+		missing[flight->missing.count++] = job->ranks[i].rank;
 		first = one < first ? one : first;
 	}
-	if (flight->missing_count == 0) {
-		flight->entered_count = 0;
+	if (flight->missing.count == 0) {
+		flight->entered.count = 0;
 		return;
 	}
 	flight->verdict = FSDP_FLIGHT_STUCK;
@@ -524,9 +517,8 @@ static void describe_status(struct join *join)
 	flight->group = FSDP_SPAN("default_pg");
 	flight->group_name = FSDP_SPAN("0");
 	flight->seq = first < INT64_MAX ? first + 1 : first;
-	flight->culprits = missing;
-	flight->culprit_count = flight->missing_count;
-	flight->entered = entered;
+	flight->culprits = flight->missing;
+	flight->entered.list = entered;
 }
 
 /* ---- missing dumps ---- */
@@ -544,13 +536,13 @@ static void describe_unheard(struct join *join)
 	int64_t *ranks = FSDP_TAKE(join->job.arena, ranks, join->job.count);
 	flight->problem = "unheard";
 	flight->since_ns = join->open->entry->time_ns;
-	flight->entered = ranks;
+	flight->entered.list = ranks;
 	for (size_t i = 0; i < team->collective_count; i++) {
 		int64_t rank = join->job.ranks[team->collectives[i].rank].rank;
 		if (team->collectives[i].entry->seq == join->open->entry->seq &&
-			(flight->entered_count == 0 ||
-				ranks[flight->entered_count - 1] != rank))
-			ranks[flight->entered_count++] = rank;
+			(flight->entered.count == 0 ||
+				ranks[flight->entered.count - 1] != rank))
+			ranks[flight->entered.count++] = rank;
 	}
 	describe_collective(join, team, join->open);
 }
@@ -565,13 +557,13 @@ static void describe_dumps(struct join *join)
 	struct fsdp_span *versions = FSDP_TAKE(job->arena, versions, job->count);
 	struct fsdp_span *groups = FSDP_TAKE(job->arena, groups, job->teams.count);
 	size_t *sizes = FSDP_TAKE(job->arena, sizes, job->teams.count), count = 0;
-	flight->unreadable = ranks_with(join, IS_UNREADABLE, &flight->unreadable_count);
-	flight->gpu_stopped = ranks_with(join, IS_STOPPED, &flight->gpu_stopped_count);
+	flight->unreadable = ranks_with(join, IS_UNREADABLE);
+	flight->gpu_stopped = ranks_with(join, IS_STOPPED);
 	for (size_t i = 0; i < job->world.count; i++)
 		if (fsdp_flight_place_of(job, job->world.ranks[i]) == SIZE_MAX)
-			silent[flight->missing_dump_count++] = job->world.ranks[i];
-	flight->missing_dumps = silent;
-	if (flight->missing_dump_count + flight->unreadable_count != 0)
+			silent[flight->missing_dumps.count++] = job->world.ranks[i];
+	flight->missing_dumps.list = silent;
+	if (flight->missing_dumps.count + flight->unreadable.count != 0)
 		flight->verdict = FSDP_FLIGHT_INCOMPLETE;
 	flight->is_gloo = !join->is_log;
 	for (size_t i = 0; i < job->count; i++) {
@@ -599,7 +591,7 @@ static void decide(struct join *join)
 {
 	struct fsdp_flight *flight = join->flight;
 	const struct fsdp_flight_job *job = &join->job;
-	bool has_stops = flight->gpu_stopped_count != 0;
+	bool has_stops = flight->gpu_stopped.count != 0;
 	/* The likeliest cause, of those alike the earliest. NULL: none can be it. */
 	const struct fsdp_flight_fault *cause = NULL;
 	const struct fsdp_flight_stop *first = NULL;
@@ -636,7 +628,6 @@ static void decide(struct join *join)
 		flight->verdict = FSDP_FLIGHT_STUCK;
 		flight->problem = "gpu_stopped";
 		flight->culprits = flight->gpu_stopped;
-		flight->culprit_count = flight->gpu_stopped_count;
 		flight->since_ns = first->item->entry->time_ns;
 		describe_causes(join, NULL);
 		describe_collective(join, first->team, first->item);

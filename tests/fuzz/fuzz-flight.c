@@ -55,14 +55,14 @@ static void look_at(const struct fsdp_flight *flight)
 	bool parts = flight->verdict == FSDP_FLIGHT_STUCK ||
 		     flight->verdict == FSDP_FLIGHT_MISMATCH;
 	require(fsdp_flight_verdict_name(flight->verdict) != NULL);
-	require(!parts || (flight->problem != NULL && flight->culprit_count != 0));
+	require(!parts || (flight->problem != NULL && flight->culprits.count != 0));
 	require(flight->found_count == 0 || flight->verdict == FSDP_FLIGHT_MISMATCH);
-	look_at_ranks(flight->culprits, flight->culprit_count);
-	look_at_ranks(flight->entered, flight->entered_count);
-	look_at_ranks(flight->missing, flight->missing_count);
-	look_at_ranks(flight->members, flight->member_count);
-	look_at_ranks(flight->missing_dumps, flight->missing_dump_count);
-	look_at_ranks(flight->unreadable, flight->unreadable_count);
+	look_at_ranks(flight->culprits.list, flight->culprits.count);
+	look_at_ranks(flight->entered.list, flight->entered.count);
+	look_at_ranks(flight->missing.list, flight->missing.count);
+	look_at_ranks(flight->members.list, flight->members.count);
+	look_at_ranks(flight->missing_dumps.list, flight->missing_dumps.count);
+	look_at_ranks(flight->unreadable.list, flight->unreadable.count);
 	look_at_call(&flight->call);
 	if (flight->has_expected)
 		look_at_call(&flight->expected);

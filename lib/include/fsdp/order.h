@@ -30,8 +30,8 @@
  *             printf("%s in %.*s %" PRId64 "\n",
  *                 fsdp_flight_verdict_name(flight->verdict),
  *                 (int)flight->op.size, (const char *)flight->op.data, flight->seq);
- *             for (size_t i = 0; i < flight->culprit_count; i++)
- *                 printf("look at rank %" PRId64 "\n", flight->culprits[i]);
+ *             for (size_t i = 0; i < flight->culprits.count; i++)
+ *                 printf("look at rank %" PRId64 "\n", flight->culprits.list[i]);
  *         }
  *         fsdp_recordings_free(set);
  *         return true;
@@ -470,12 +470,16 @@ struct fsdp_flight_exception {
 	struct fsdp_flight_place place;
 };
 
+/** Global ranks, ascending. */
+struct fsdp_ranks {
+	const int64_t *list;
+	size_t count;
+};
+
 /** Why ranks are culprits: they never entered a collective, or their device stopped
  * in it. */
 struct fsdp_flight_cause {
-	/* Global ranks, ascending. */
-	const int64_t *ranks;
-	size_t rank_count;
+	struct fsdp_ranks ranks;
 	/* The device stopped in what rank `other` finished; else `other` is FSDP_ABSENT.
 	 */
 	int64_t other;
@@ -522,11 +526,9 @@ struct fsdp_flight {
 	 * others timed out. */
 	const char *problem;
 	/* Ranks to look at first: others wait for them, and they wait for none. */
-	const int64_t *culprits;
-	size_t culprit_count;
+	struct fsdp_ranks culprits;
 	/* Culprits whose device did not end what another rank of the group finished. */
-	const int64_t *gpu_stopped;
-	size_t gpu_stopped_count;
+	struct fsdp_ranks gpu_stopped;
 	/* Of dumps that are stuck: what each culprit is named for, the collective below
 	 * first. */
 	const struct fsdp_flight_cause *causes;
@@ -541,11 +543,9 @@ struct fsdp_flight {
 	 */
 	struct fsdp_span op;
 	/* Ranks of the group, as far as they are known. */
-	const int64_t *members;
-	size_t member_count;
+	struct fsdp_ranks members;
 	/* Of these, ranks that entered the collective, and ranks that did not. */
-	const int64_t *entered, *missing;
-	size_t entered_count, missing_count;
+	struct fsdp_ranks entered, missing;
 	/* When the first rank entered it, since 1970. Logs have no year: as if it were
 	 * that one, in the time zone of the host. */
 	int64_t since_ns;
@@ -567,12 +567,10 @@ struct fsdp_flight {
 	bool all_wait;
 	struct fsdp_last_call common;
 	/* Ranks that wait elsewhere, in the end for a culprit. */
-	const int64_t *waiting;
-	size_t waiting_count;
+	struct fsdp_ranks waiting;
 	/* Ranks without a dump, and ranks whose dump could not be read: a verdict on
 	 * their collectives rests on the dumps of the others. */
-	const int64_t *missing_dumps, *unreadable;
-	size_t missing_dump_count, unreadable_count;
+	struct fsdp_ranks missing_dumps, unreadable;
 	/* Versions of the dumps, each once, in order of their bytes. More than one: the
 	 * ranks ran different versions of PyTorch, which may dump different fields. */
 	const struct fsdp_span *versions;
