@@ -432,12 +432,29 @@ static uint32_t find_roster(struct flight_reader *reader, struct dump_value rank
 
 /* ---- status ---- */
 
-/* Names of groups are numbers that count in all processes, ids of statuses count in one:
- * both in the order in which the groups were made. So the n-th name is of the n-th id,
- * unless an entry, which has both, differs. */
-static void name_statuses(struct flight_reader *reader, size_t count)
+/* The last collective that this rank enqueued in each group. gloo counts otherwise. */
+static void read_statuses(struct flight_reader *reader, struct dump_value status)
 {
 	struct fsdp_flight_rows *rows = reader->rows;
+	struct walk walk = walk_of(status);
+	size_t count = 0, most = rows->members.count;
+	rows->is_nccl |= rows->facts.library.size != 0;
+	if (!rows->is_nccl || count_of(status) != most)
+		return;
+	rows->statuses = FSDP_TAKE(&reader->reading->arena, rows->statuses, most);
+	while (count < most && next_value(&walk)) {
+		struct fsdp_flight_status *one = &rows->statuses[count];
+		count_work(reader, count_of(walk.value));
+		one->completed = INT64_MAX;
+		get_number(get(walk.value, "last_completed_collective"), &one->completed);
+		count += walk.key.data != NULL &&
+			 fsdp_decimal_integer(walk.key, &one->pg_id) &&
+			 get_number(get(walk.value, "last_enqueued_collective"),
+				 &one->enqueued);
+	}
+	/* Names of groups are numbers that count in all processes, ids of statuses count
+	 * in one: both in the order in which the groups were made. So the n-th name is of
+	 * the n-th id, unless an entry, which has both, differs. */
 	struct fsdp_flight_status *names =
 		FSDP_TAKE(reader->reading->scratch, names, count);
 	bool match = count == rows->members.count;
@@ -461,29 +478,6 @@ static void name_statuses(struct flight_reader *reader, size_t count)
 	}
 	FSDP_SORT(rows->statuses, count, FSDP_BY(rows->statuses, group));
 	rows->status_count = match ? count : 0;
-}
-
-/* The last collective that this rank enqueued in each group. gloo counts otherwise. */
-static void read_statuses(struct flight_reader *reader, struct dump_value status)
-{
-	struct fsdp_flight_rows *rows = reader->rows;
-	struct walk walk = walk_of(status);
-	size_t count = 0, most = rows->members.count;
-	rows->is_nccl |= rows->facts.library.size != 0;
-	if (!rows->is_nccl || count_of(status) != most)
-		return;
-	rows->statuses = FSDP_TAKE(&reader->reading->arena, rows->statuses, most);
-	while (count < most && next_value(&walk)) {
-		struct fsdp_flight_status *one = &rows->statuses[count];
-		count_work(reader, count_of(walk.value));
-		one->completed = INT64_MAX;
-		get_number(get(walk.value, "last_completed_collective"), &one->completed);
-		count += walk.key.data != NULL &&
-			 fsdp_decimal_integer(walk.key, &one->pg_id) &&
-			 get_number(get(walk.value, "last_enqueued_collective"),
-				 &one->enqueued);
-	}
-	name_statuses(reader, count);
 }
 
 /* ---- the dump ---- */
@@ -660,26 +654,6 @@ static bool note_deed(void *context, const struct fsdp_pickle *pickle,
 	return false;
 }
 
-static void refuse_names(
-	struct fsdp_trace_reading *reading, const struct fsdp_pickle_global *global)
-{
-	char module[FSDP_SHOWN], name[FSDP_SHOWN];
-	fsdp_error_free(reading->error);
-	reading->error = NULL;
-	if (global == NULL)
-		fsdp_fail(&reading->error, FSDP_ERROR_UNSUPPORTED, FSDP_UNKNOWN,
-			"ignored: not a Flight Recorder dump (its pickle calls code)");
-	else
-		fsdp_fail(&reading->error, FSDP_ERROR_UNSUPPORTED, global->offset,
-			"ignored: not a Flight Recorder dump (uses %s.%s)",
-			fsdp_shown(global->module, module),
-			fsdp_shown(global->name, name));
-	fsdp_error_add_kind(&reading->error, "refused");
-	fsdp_trace_require(reading,
-		fsdp_error_add_hint(&reading->error,
-			"do not load it; list its calls: fsdp-inspect pickle FILE"));
-}
-
 static bool read_part(const void *context, uint64_t offset, void *buffer, size_t size,
 	struct fsdp_error **ret_error)
 {
@@ -718,9 +692,25 @@ static bool read_values(struct pickled *pickled, struct fsdp_memory_reader *memo
 	reading->arena.escape = escape;
 	bool names =
 		pickled->pickle != NULL && fsdp_pickle_global_count(pickled->pickle) != 0;
-	if (names || (pickled->pickle != NULL && deed))
-		refuse_names(
-			reading, names ? fsdp_pickle_global(pickled->pickle, 0) : NULL);
+	if (names || (pickled->pickle != NULL && deed)) {
+		const struct fsdp_pickle_global *global =
+			names ? fsdp_pickle_global(pickled->pickle, 0) : NULL;
+		char module[FSDP_SHOWN], name[FSDP_SHOWN];
+		fsdp_error_free(reading->error);
+		reading->error = NULL;
+		if (global == NULL)
+			fsdp_fail(&reading->error, FSDP_ERROR_UNSUPPORTED, FSDP_UNKNOWN,
+				"ignored: not a Flight Recorder dump (its pickle calls code)");
+		else
+			fsdp_fail(&reading->error, FSDP_ERROR_UNSUPPORTED, global->offset,
+				"ignored: not a Flight Recorder dump (uses %s.%s)",
+				fsdp_shown(global->module, module),
+				fsdp_shown(global->name, name));
+		fsdp_error_add_kind(&reading->error, "refused");
+		fsdp_trace_require(reading,
+			fsdp_error_add_hint(&reading->error,
+				"do not load it; list its calls: fsdp-inspect pickle FILE"));
+	}
 	return good;
 }
 

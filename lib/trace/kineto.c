@@ -336,43 +336,39 @@ static void parse_members(struct fsdp_kineto_input *input, struct event *event,
 	} while (!fsdp_kineto_is_broken(token));
 }
 
-/* Anything that is not plain JSON, or not in the window. */
-static enum fsdp_kineto_found read_slowly(struct fsdp_kineto_input *input,
-	struct fsdp_json_token *token, struct fsdp_kineto_event *ret_event)
-{
-	struct event event = { .pending = -1 };
-	uint64_t deviations = input->scan.deviation_sum;
-	fsdp_json_scan_keep(&input->scan);
-	parse_members(input, &event, token);
-	for (int i = 0; i < FSDP_KINETO_VALUES; i++) {
-		const struct value_place *place = &event.places[i];
-		ret_event->values[i] =
-			(struct fsdp_json_value){ place->kind, place->escaped };
-		if (place->kind != FSDP_SCAN_END)
-			ret_event->values[i].span = fsdp_json_scan_span(
-				&input->scan, place->offset, place->size);
-	}
-	/* Whether enough of a broken event was read to keep it. */
-	bool usable = token->kind == FSDP_SCAN_BAD &&
-		      ret_event->ph.kind == FSDP_SCAN_TEXT &&
-		      ret_event->name.kind == FSDP_SCAN_TEXT &&
-		      ret_event->ts.kind != FSDP_SCAN_END &&
-		      (!fsdp_span_is(ret_event->ph.span, "X") ||
-			      ret_event->dur.kind != FSDP_SCAN_END);
-	bool whole = token->kind == FSDP_SCAN_OBJECT_END;
-	return !whole && !usable                                   ? FSDP_KINETO_LOST
-	       : !whole || input->scan.deviation_sum != deviations ? FSDP_KINETO_RECOVERED
-								   : FSDP_KINETO_WHOLE;
-}
-
 /* An event after its brace; *token becomes its last one, or what is broken. The event
  * is valid until it is released. */
 static enum fsdp_kineto_found read_event(struct fsdp_kineto_input *input,
 	struct fsdp_json_token *token, struct fsdp_kineto_event *ret_event)
 {
 	input->quick_args = fsdp_json_quick_object(input->quick, &input->scan);
-	if (!input->quick_args)
-		return read_slowly(input, token, ret_event);
+	if (!input->quick_args) {
+		/* Anything that is not plain JSON, or not in the window. */
+		struct event event = { .pending = -1 };
+		uint64_t deviations = input->scan.deviation_sum;
+		fsdp_json_scan_keep(&input->scan);
+		parse_members(input, &event, token);
+		for (int i = 0; i < FSDP_KINETO_VALUES; i++) {
+			const struct value_place *place = &event.places[i];
+			ret_event->values[i] =
+				(struct fsdp_json_value){ place->kind, place->escaped };
+			if (place->kind != FSDP_SCAN_END)
+				ret_event->values[i].span = fsdp_json_scan_span(
+					&input->scan, place->offset, place->size);
+		}
+		/* Whether enough of a broken event was read to keep it. */
+		bool usable = token->kind == FSDP_SCAN_BAD &&
+			      ret_event->ph.kind == FSDP_SCAN_TEXT &&
+			      ret_event->name.kind == FSDP_SCAN_TEXT &&
+			      ret_event->ts.kind != FSDP_SCAN_END &&
+			      (!fsdp_span_is(ret_event->ph.span, "X") ||
+				      ret_event->dur.kind != FSDP_SCAN_END);
+		bool whole = token->kind == FSDP_SCAN_OBJECT_END;
+		return !whole && !usable ? FSDP_KINETO_LOST
+		       : !whole || input->scan.deviation_sum != deviations
+			       ? FSDP_KINETO_RECOVERED
+			       : FSDP_KINETO_WHOLE;
+	}
 	memcpy(ret_event->values, input->quick->values, sizeof ret_event->values);
 	token->kind = FSDP_SCAN_OBJECT_END;
 	return FSDP_KINETO_WHOLE;

@@ -764,36 +764,6 @@ static void count_device(struct count *count)
 /* Each device looks at all segments, so there must not be too many of both. */
 enum { MOST_DEVICES = 4096 };
 
-static void count_devices(struct fsdp_trace_reading *reading,
-	struct fsdp_memory_rows *rows, struct fsdp_memory *ret_memory)
-{
-	struct count count = { .reading = reading,
-		.work = fsdp_arena_new_below(reading->scratch),
-		.rows = rows };
-	size_t device_count;
-	int64_t *numbers = find_devices(&count, &device_count);
-	struct fsdp_memory_device *devices =
-		FSDP_TAKE(&reading->arena, devices, device_count);
-	fsdp_trace_require(reading,
-		device_count <= MOST_DEVICES ||
-			fsdp_fail(&reading->error, FSDP_ERROR_UNSUPPORTED, FSDP_UNKNOWN,
-				"this memory snapshot names %zu devices; %d are the most",
-				device_count, MOST_DEVICES));
-	for (size_t i = 0; i < device_count; i++) {
-		devices[i].device = numbers[i];
-		count.device = &devices[i];
-		count_device(&count);
-	}
-	ret_memory->devices = devices;
-	ret_memory->device_count = device_count;
-	ret_memory->frames = fsdp_trace_flat(reading, &rows->frames);
-	ret_memory->frame_count = rows->frames.count;
-	fsdp_trace_require(reading,
-		!count.overflow ||
-			fsdp_fail(&reading->error, FSDP_ERROR_DAMAGED, FSDP_UNKNOWN,
-				"the sum of the sizes in this memory snapshot exceeds 64 bits"));
-}
-
 /* ---- the snapshot ---- */
 
 bool fsdp_memory_bid(struct fsdp_span head)
@@ -874,5 +844,29 @@ void fsdp_memory_take(
 				.first = first,
 				.count = count });
 	}
-	count_devices(reading, rows, memory);
+	struct count count = { .reading = reading,
+		.work = fsdp_arena_new_below(reading->scratch),
+		.rows = rows };
+	size_t device_count;
+	int64_t *numbers = find_devices(&count, &device_count);
+	struct fsdp_memory_device *devices =
+		FSDP_TAKE(&reading->arena, devices, device_count);
+	fsdp_trace_require(reading,
+		device_count <= MOST_DEVICES ||
+			fsdp_fail(&reading->error, FSDP_ERROR_UNSUPPORTED, FSDP_UNKNOWN,
+				"this memory snapshot names %zu devices; %d are the most",
+				device_count, MOST_DEVICES));
+	for (size_t i = 0; i < device_count; i++) {
+		devices[i].device = numbers[i];
+		count.device = &devices[i];
+		count_device(&count);
+	}
+	memory->devices = devices;
+	memory->device_count = device_count;
+	memory->frames = fsdp_trace_flat(reading, &rows->frames);
+	memory->frame_count = rows->frames.count;
+	fsdp_trace_require(reading,
+		!count.overflow ||
+			fsdp_fail(&reading->error, FSDP_ERROR_DAMAGED, FSDP_UNKNOWN,
+				"the sum of the sizes in this memory snapshot exceeds 64 bits"));
 }
