@@ -6,7 +6,7 @@ must give. Prints TAP.
 run.py [--update] [--list] [--leaks] BINARY [CASE...]
   CASE is COMMAND or "COMMAND: TITLE", or a glob of these. --update writes down what the binary prints now, also for a
   case of which only the title and the command are written; read the diff before you commit it.
-  --leaks searches leaks after each case. Without it one in eight is searched, and the first of each command, because the search takes as long as the run.
+  --leaks searches leaks after each case. Without it one in 32 is searched, and the first of each command, because the search takes as long as the run.
 
 A case, and what its lines begin with:
 
@@ -166,7 +166,7 @@ def main():
     first = dict(reversed(found))
 
     def searched(command, case):
-        return options.leaks or case is first[command] or zlib.crc32(case.title.encode()) % 8 == 0
+        return options.leaks or case is first[command] or zlib.crc32(case.title.encode()) % 32 == 0
 
     with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
         runs = list(pool.map(lambda pair: run(options.binary, pair[1], searched(*pair)), found))
