@@ -381,11 +381,7 @@ static bool check_expected(
 	static const char *const rules[] = { "FI6005", "FI6005", "FI6007", "FI6004" };
 	struct comparing comparing = {
 		.findings = { .run = run, .rules = rules, .ignored = ignored },
-		.wanted_list = { .checkpoint = expectation->checkpoint,
-			.names = expectation->names,
-			.count = expectation->checkpoint != NULL
-					 ? fsdp_tensor_count(expectation->checkpoint)
-					 : expectation->names.count },
+		.wanted_list = wanted_by(expectation),
 		.actual = run->checkpoint,
 	};
 	size_t count = fsdp_tensor_count(run->checkpoint), looks = 0;
@@ -779,10 +775,14 @@ void audit_set_threshold(struct audit *audit, struct text word)
 
 /* Rules that compare with something else need it. */
 static bool is_requested(
-	const struct audit_options *options, const struct fsdp_rule *rule)
+	const struct audit *audit, const struct run *run, const struct fsdp_rule *rule)
 {
+	const struct audit_options *options = audit->options;
+
+	/* The base of an adapter is compared by its loader. */
 	if (strcmp(rule->id, "FI6005") == 0 || strcmp(rule->id, "FI6007") == 0)
-		return options->expect != NULL;
+		return options->expect != NULL &&
+		       !expectation_is_base(&audit->expected, run);
 	if (strcmp(rule->id, "FI6008") == 0)
 		return options->manifest != NULL;
 	return strcmp(rule->category, "between") != 0 || options->merged != NULL;
@@ -810,7 +810,7 @@ static bool set_checks(struct auditing *auditing, const struct passes *passes)
 			result = fsdp_audit_result(passes->audit, i);
 		/* What no file states is stated by what the checkpoint is compared with.
 		 */
-		if (!is_requested(auditing->audit->options, rule) ||
+		if (!is_requested(auditing->audit, auditing->run, rule) ||
 			(auditing->audit->ignored == NULL &&
 				is_expected(auditing->audit, rule->id)) ||
 			(result.reason == FSDP_REASON_NEEDS_PLAN &&
@@ -984,7 +984,7 @@ static bool compare_others(
 		return false;
 	if (run->checkpoint == NULL)
 		return true;
-	if (audit->expected.path != NULL &&
+	if (audit->expected.path != NULL && !expectation_is_base(&audit->expected, run) &&
 		!check_expected(&audit->expected, run, audit->ignored))
 		return false;
 	return audit->merged.path == NULL || check_merged(audit, run, ret_error);
@@ -1031,7 +1031,7 @@ bool audit_check(struct audit *audit, struct run *run, struct fsdp_error **ret_e
 	report_failed_files(run);
 	drop_findings(&auditing);
 	if (audit->level >= FSDP_LEVEL_HEADERS && run->common->part_count == 0 &&
-		!loading_check_own(&audit->options->loading, run,
+		!loading_check_own(&audit->options->loading, run, &audit->expected,
 			audit->level >= FSDP_LEVEL_DATA, &auditing.verdict->loading))
 		return false;
 	drop_findings(&auditing);

@@ -522,8 +522,7 @@ static uint32_t dtype_typed(struct text word)
 static bool list_names(struct diffing *diffing, struct fsdp_compare_name **ret_names,
 	size_t *ret_count, int64_t **ret_shapes)
 {
-	struct wanted_list wanted_list = { .names = diffing->list.names,
-		.count = diffing->list.names.count };
+	struct wanted_list wanted_list = wanted_by(&diffing->list);
 	size_t count = 0, dims = 0;
 	struct expected_tensor wanted;
 

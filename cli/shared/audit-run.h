@@ -60,9 +60,10 @@ void loading_done(struct loading_answer *answer);
 bool loading_is_own(const struct loading_options *options);
 
 /* Asks that one: what it refuses, or loads otherwise than it was saved, becomes a
- * finding. What is not known says nothing. False: out of memory. */
-bool loading_check_own(const struct loading_options *options, struct run *run, bool data,
-	struct loading_answer *answer);
+ * finding. What is not known says nothing. Of `expected`, which may have no path, the
+ * base of an adapter is used. False: out of memory. */
+bool loading_check_own(const struct loading_options *options, struct run *run,
+	const struct expectation *expected, bool data, struct loading_answer *answer);
 
 extern const struct record loader_record;
 

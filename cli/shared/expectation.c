@@ -184,12 +184,39 @@ static bool entry_at(
 	return ret_wanted->name.data != NULL;
 }
 
+struct wanted_list wanted_by(const struct expectation *expectation)
+{
+	return (struct wanted_list){ .checkpoint = expectation->checkpoint,
+		.names = expectation->names,
+		.count = expectation->checkpoint != NULL
+				 ? fsdp_tensor_count(expectation->checkpoint)
+				 : expectation->names.count };
+}
+
 bool wanted_at(
 	struct wanted_list *wanted_list, size_t index, struct expected_tensor *ret_wanted)
 {
 	return wanted_list->checkpoint != NULL
 		       ? tensor_at(wanted_list, (uint32_t)index, ret_wanted)
 		       : entry_at(wanted_list, index, ret_wanted);
+}
+
+bool expectation_is_base(const struct expectation *expectation, const struct run *run)
+{
+	const struct fsdp_checkpoint *checkpoint = run->checkpoint;
+	const char *family =
+		checkpoint != NULL ? fsdp_checkpoint_format(checkpoint).family : NULL;
+	struct wanted_list wanted_list = wanted_by(expectation);
+	struct expected_tensor wanted;
+	bool is_base = expectation->path != NULL && family != NULL &&
+		       strncmp(family, "peft", 4) == 0;
+
+	for (size_t i = 0; is_base && i < wanted_list.count; i++)
+		is_base = !wanted_at(&wanted_list, i, &wanted) ||
+			  fsdp_tensor_find(checkpoint, span_of_text(wanted.name)) ==
+				  FSDP_NONE;
+	name_buffer_done(&wanted_list.buffer);
+	return is_base;
 }
 
 /* ---- as a list ---- */
@@ -229,11 +256,7 @@ static void list_wanted(struct wanted_list *wanted_list, struct expected_list *l
 bool expectation_list(
 	const struct expectation *expectation, struct expected_list *ret_list)
 {
-	struct wanted_list wanted_list = { .checkpoint = expectation->checkpoint,
-		.names = expectation->names,
-		.count = expectation->checkpoint != NULL
-				 ? fsdp_tensor_count(expectation->checkpoint)
-				 : expectation->names.count };
+	struct wanted_list wanted_list = wanted_by(expectation);
 	size_t names, shapes;
 	bool good = true;
 

@@ -50,9 +50,15 @@ struct wanted_list {
 /* Whether a tensor is one of the model, and not a state or a piece of a flat one. */
 bool is_weight(const struct fsdp_tensor *tensor);
 
+struct wanted_list wanted_by(const struct expectation *expectation);
+
 /* The index-th; its texts live until the next one. False: that entry asks for none. */
 bool wanted_at(struct wanted_list *wanted_list, size_t index,
 	struct expected_tensor *ret_wanted);
+
+/* Whether it is the base model of the adapter that the run opened, and not a list of that
+ * adapter's own names: it shares no name with the adapter. */
+bool expectation_is_base(const struct expectation *expectation, const struct run *run);
 
 /* The names and shapes that are expected, as fsdp_load_check_new takes them. */
 struct expected_list {

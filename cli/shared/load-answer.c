@@ -564,7 +564,8 @@ static void find_own(const struct fsdp_load_result *result, struct run *run)
 
 /* The named directory, which may lead to the opened one, else the opened one. */
 static bool run_own_loader(const struct loading_options *options, struct run *run,
-	bool data, struct loading_answer *answer, struct fsdp_error **ret_error)
+	const struct expectation *expected, bool data, struct loading_answer *answer,
+	struct fsdp_error **ret_error)
 {
 	const char *place = answer_place(run);
 	struct expectation base = { 0 };
@@ -572,8 +573,11 @@ static bool run_own_loader(const struct loading_options *options, struct run *ru
 	char path[4096];
 	bool good;
 
-	open_base(run, place, path, sizeof path, &base);
-	good = expectation_list(&base, &list) &&
+	if (!expectation_is_base(expected, run)) {
+		open_base(run, place, path, sizeof path, &base);
+		expected = &base;
+	}
+	good = expectation_list(expected, &list) &&
 	       ask(options, run, run->path, &list, data, answer, ret_error);
 	/* A run has its steps below it: the loader of Hugging Face begins at a step, that
 	 * of DeepSpeed at the run. */
@@ -591,8 +595,8 @@ static bool run_own_loader(const struct loading_options *options, struct run *ru
 	return good;
 }
 
-bool loading_check_own(const struct loading_options *options, struct run *run, bool data,
-	struct loading_answer *answer)
+bool loading_check_own(const struct loading_options *options, struct run *run,
+	const struct expectation *expected, bool data, struct loading_answer *answer)
 {
 	struct fsdp_error *error = NULL;
 	const struct fsdp_load_result *result;
@@ -603,7 +607,7 @@ bool loading_check_own(const struct loading_options *options, struct run *run, b
 		return true;
 	if (!loader_choices_parse(&options->choices, &answer->choices))
 		return false;
-	if (!run_own_loader(options, run, data, answer, &error)) {
+	if (!run_own_loader(options, run, expected, data, answer, &error)) {
 		good = error != NULL && fsdp_error_code(error) != FSDP_ERROR_MEMORY;
 		if (good && run->checkpoint != NULL && !was_reported(run, &error) &&
 			fsdp_error_code(error) != FSDP_ERROR_LIMIT) {

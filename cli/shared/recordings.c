@@ -182,7 +182,9 @@ void adapter_base_report(struct run *run)
 		snprintf(path, sizeof path, "%.*s", (int)value.tokens->text.size,
 			(const char *)value.tokens->text.data);
 		if (path[0] == '/' && stat(path, &status) != 0 && errno == ENOENT)
-			run_note(run, "base model %s is not on this machine", path);
+			run_note(run,
+				"base model %s is not on this machine; audit --expect=BASE compares the adapter with a copy",
+				path);
 	}
 	run->collected->out_of_memory |= buffer.failed;
 	name_buffer_done(&buffer);
