@@ -309,9 +309,17 @@ static bool check_opened(struct examined *one, struct fsdp_checkpoint *checkpoin
 	one->candidate->is_adapter |=
 		family != NULL && strcmp(family, "peft-adapter") == 0;
 	one->run.checkpoint = checkpoint;
-	return opened_check(&one->run, one->level, one->level >= FSDP_LEVEL_HEADERS, NULL,
-		       one->ret_error) &&
-	       copy_facts(one->candidate, checkpoint);
+	if (!opened_check(&one->run, one->level, one->level >= FSDP_LEVEL_HEADERS, NULL,
+		    one->ret_error) ||
+		!copy_facts(one->candidate, checkpoint))
+		return false;
+	/* Without states of the optimizer Lightning's fit(ckpt_path) stops. */
+	for (size_t i = one->run.first.finding; i < one->run.collected->finding_count;
+		i++)
+		if (family != NULL && strcmp(family, "lightning-ckpt") == 0 &&
+			strcmp(one->run.collected->findings[i].rule, "FI5007") == 0)
+			one->run.collected->findings[i].severity = SEVERITY_ERROR;
+	return true;
 }
 
 /* False: it cannot be opened. */

@@ -200,12 +200,39 @@ static void check_best(struct fsdp_checking *checking)
 	}
 }
 
+/*
+ * Lightning's Trainer writes `loops` in each checkpoint, and `optimizer_states`, an
+ * empty list too, unless it saves the weights only. fit(ckpt_path) then raises KeyError.
+ *
+ * Origin: lightning/pytorch/trainer/connectors/checkpoint_connector.py (2.6).
+ */
+static void check_weights_only(struct fsdp_checking *checking)
+{
+	const struct fsdp_checkpoint *checkpoint = checking->checkpoint;
+	bool has_loops = false, has_states = false;
+
+	if (strcmp(checking->family, "lightning-ckpt") != 0)
+		return;
+	for (uint32_t i = 0; i < fsdp_value_count(checkpoint); i++) {
+		struct fsdp_span name =
+			fsdp_check_name(checking, fsdp_value(checkpoint, i).name);
+
+		has_loops |= fsdp_span_begins(name, FSDP_SPAN("loops."));
+		has_states |= fsdp_span_begins(name, FSDP_SPAN("optimizer_states"));
+	}
+	if (has_loops && !has_states)
+		fsdp_find(checking->findings, FSDP_RULE_RESUME_PART,
+			FSDP_PLACE(.fix = "resume from a checkpoint with optimizer states; load_from_checkpoint needs only the weights"),
+			"only the weights were saved (save_weights_only): Trainer.fit(ckpt_path=...) stops with KeyError");
+}
+
 static void check_steps(struct fsdp_checking *checking)
 {
 	struct fsdp_span name = { 0 };
 	int64_t step, found;
 
 	check_scheduler(checking);
+	check_weights_only(checking);
 	if (checking->failed || checking->path == NULL)
 		return;
 	check_best(checking);
