@@ -1438,6 +1438,42 @@ static void check_tower(struct model *model, const char *key, const char *words)
 		"%s is set, but no tensors of this part are stored", key);
 }
 
+/* What joins a tower and the language model; its name is stored as the module's.
+ *
+ * Origin: modeling_*.py of transformers 5.24. */
+static void check_projector(struct model *model)
+{
+	static const struct {
+		const char *types, *part;
+	} rows[] = {
+		{ "llava llava_next llava_next_video llava_onevision vipllava video_llava "
+		  "paligemma gemma3 mistral3 aya_vision internvl got_ocr2 llama4 mllama "
+		  "cohere2_vision qwen2_audio voxtral",
+			"multi_modal_projector" },
+		{ "idefics2 idefics3 smolvlm", "connector" },
+		{ "qwen2_vl qwen2_5_vl qwen3_vl", "merger" },
+		{ "blip-2 instructblip instructblipvideo", "language_projection" },
+	};
+	struct fsdp_span type = fsdp_complete_get_text(model, model->root, "model_type");
+
+	for (size_t i = 0; i < FSDP_COUNT(rows); i++) {
+		bool is_stored = false;
+
+		if (!fsdp_span_is_any(type, rows[i].types) || model->is_silent ||
+			model->tensor_count == 0)
+			continue;
+		for (uint32_t k = 1; k < model->names.list.count && !is_stored; k++)
+			is_stored = fsdp_span_has_any(segment_of(model, k), rows[i].part);
+		if (!is_stored)
+			fsdp_find(model->findings, FSDP_RULE_CONFIG_MISMATCH,
+				FSDP_PLACE(.file = config_file(model, model->root),
+					.severity = FSDP_ERROR + 1,
+					.fix = "copy the weights again, or the tensors of this part from the source model"),
+				"no tensor of %s is stored, which joins the parts of a %.*s model: it stays randomly initialized",
+				rows[i].part, FSDP_TEXT_MOST(type, 40));
+	}
+}
+
 void fsdp_complete_check_parts(struct model *model)
 {
 	struct fsdp_span architecture;
@@ -1459,6 +1495,7 @@ void fsdp_complete_check_parts(struct model *model)
 		!fsdp_span_is_any(architecture,
 			"CLIPModel SiglipModel Siglip2Model AltCLIPModel ChineseCLIPModel ClapModel"))
 		return;
+	check_projector(model);
 	check_tower(model, "vision_config", "vis image img siglip clip vpm vit patch");
 	check_tower(model, "audio_config",
 		"audio speech whisper sound wav mel codec acoustic asr");
