@@ -7,6 +7,7 @@
  *	*.bin.index.json           "weight_map": {"<tensor>": "<file>"}}
  *	model-00001-of-00005.safetensors, …         its files; without it by their names
  *	model.safetensors, pytorch_model.bin        one file, with config.json
+ *	diffusion_pytorch_model.safetensors         the same, of diffusers
  *	adapter_model.safetensors, adapter_model.bin  with adapter_config.json; or both
  *	                                            of either pair without it
  *
@@ -213,6 +214,8 @@ static const struct single {
 		"PEFT adapter (safetensors)" },
 	{ "adapter_model.bin", "adapter_config.json", "peft-adapter",
 		"PEFT adapter (.bin)" },
+	{ "diffusion_pytorch_model.safetensors", "config.json", "hf-safetensors",
+		"Diffusers model (safetensors)" },
 };
 
 static bool has_file(const struct fsdp_folder *folder, const char *name)
