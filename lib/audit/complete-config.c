@@ -1474,6 +1474,99 @@ static void check_projector(struct model *model)
 	}
 }
 
+/* ---- diffusers ---- */
+
+/* Widths that the configuration of a class gives. "*" stands for any text in front. An
+ * item of a list, from 0 on; LAST: the last; else the number itself. */
+enum { NUMBER = -1, LAST = -2 };
+
+static const struct class_width {
+	const char *class, *tensor;
+	uint32_t dims, dim;
+	const char *key;
+	int item;
+} class_widths[] = {
+#define UNET "UNet2DConditionModel"
+#define VAE "AutoencoderKL"
+	{ UNET, "conv_in.weight", 4, 0, "block_out_channels", 0 },
+	{ UNET, "conv_in.weight", 4, 1, "in_channels", NUMBER },
+	{ UNET, "conv_out.weight", 4, 0, "out_channels", NUMBER },
+	{ UNET, "conv_out.weight", 4, 1, "block_out_channels", 0 },
+	{ UNET, "mid_block.resnets.0.conv1.weight", 4, 0, "block_out_channels", LAST },
+	{ UNET, "*.attn2.to_k.weight", 2, 1, "cross_attention_dim", NUMBER },
+	{ VAE, "encoder.conv_in.weight", 4, 0, "block_out_channels", 0 },
+	{ VAE, "encoder.conv_in.weight", 4, 1, "in_channels", NUMBER },
+	{ VAE, "decoder.conv_in.weight", 4, 0, "block_out_channels", LAST },
+	{ VAE, "decoder.conv_in.weight", 4, 1, "latent_channels", NUMBER },
+	{ VAE, "decoder.conv_out.weight", 4, 0, "out_channels", NUMBER },
+	{ "FluxTransformer2DModel", "x_embedder.weight", 2, 1, "in_channels", NUMBER },
+	{ "FluxTransformer2DModel", "context_embedder.weight", 2, 1,
+		"joint_attention_dim", NUMBER },
+	{ "SD3Transformer2DModel", "pos_embed.proj.weight", 4, 1, "in_channels", NUMBER },
+	{ "SD3Transformer2DModel", "context_embedder.weight", 2, 0,
+		"caption_projection_dim", NUMBER },
+	{ "SD3Transformer2DModel", "context_embedder.weight", 2, 1, "joint_attention_dim",
+		NUMBER },
+#undef UNET
+#undef VAE
+};
+
+/* 0: the configuration does not give it. */
+static uint64_t find_width(const struct model *model, const struct class_width *row)
+{
+	uint32_t at = fsdp_complete_get(model, model->root, row->key), end, count = 0;
+	struct fsdp_token value;
+
+	if (at == FSDP_NONE)
+		return 0;
+	end = row->item == NUMBER ? at + 1 : setting_at(model, at).end;
+	value = setting_at(model, at).value;
+	if (row->item != NUMBER && value.kind != FSDP_TOKEN_LIST)
+		return 0;
+	for (at += row->item != NUMBER; at < end; at++, count++) {
+		value = setting_at(model, at).value;
+		if (row->item == (int)count)
+			break;
+	}
+	return (row->item < 0 || at < end) && value.kind == FSDP_TOKEN_INTEGER &&
+			       value.integer > 0
+		       ? (uint64_t)value.integer
+		       : 0;
+}
+
+/* diffusers refuses each other shape. Packed weights have shapes of their own. */
+static void check_class_widths(struct model *model)
+{
+	struct fsdp_span class =
+		fsdp_complete_get_text(model, model->root, "_class_name");
+
+	if (class.size == 0 || fsdp_complete_config_names(model, "quantization_config"))
+		return;
+	for (size_t i = 0; i < FSDP_COUNT(class_widths); i++) {
+		const struct class_width *row = &class_widths[i];
+		struct fsdp_span name = fsdp_span_text(row->tensor);
+		bool is_any = row->tensor[0] == '*';
+		uint64_t due;
+
+		if (!fsdp_span_is(class, row->class))
+			continue;
+		due = find_width(model, row);
+		for (uint32_t k = 0; due != 0 && k < model->tensor_count; k++) {
+			struct fsdp_tensor tensor = tensor_at(model, k);
+			struct fsdp_span stored = stored_name(model, k);
+
+			if (tensor.dims != row->dims || !is_plain(&tensor) ||
+				(uint64_t)tensor.shape[row->dim] == due ||
+				(is_any ? !fsdp_span_ends(stored,
+						  fsdp_span(name.data + 1, name.size - 1))
+					: !fsdp_span_equal(stored, name)))
+				continue;
+			report_width(model, k, row->key, due, FSDP_ERROR);
+			break;
+		}
+	}
+}
+
 void fsdp_complete_check_parts(struct model *model)
 {
 	struct fsdp_span architecture;
@@ -1482,6 +1575,7 @@ void fsdp_complete_check_parts(struct model *model)
 	if (model->root == FSDP_NONE)
 		return;
 	architecture = architecture_of(model);
+	check_class_widths(model);
 	if (tied == 0)
 		check_absent_head(model);
 	for (uint32_t i = 0; tied == 1 && i < model->tensor_count; i++)
