@@ -202,7 +202,8 @@ bool fsdp_load_has_other_optimizer(struct fsdp_loading *loading)
 	const struct fsdp_checkpoint *optimizer, *weights;
 	struct shapes states, stored;
 	uint32_t key = FSDP_NONE;
-	size_t excess = 0, kinds = 0, strays = 0, count;
+	size_t excess = 0, kinds = 0, strays = 0, others = 0, count;
+	uint64_t sum = 0, sum_of_others = 0;
 
 	if (loading->weights == NULL || !fsdp_load_has_file(loading, "%s", file))
 		return false;
@@ -224,6 +225,7 @@ bool fsdp_load_has_other_optimizer(struct fsdp_loading *loading)
 	for (uint32_t i = 0; i < fsdp_tensor_count(optimizer); i++) {
 		struct fsdp_tensor state = fsdp_tensor(optimizer, i);
 		struct fsdp_span last = fsdp_name_last(optimizer, state.name);
+		uint64_t shape;
 
 		if (state.dims == 0)
 			continue;
@@ -232,10 +234,20 @@ bool fsdp_load_has_other_optimizer(struct fsdp_loading *loading)
 			return false;
 		if (key == FSDP_NONE)
 			key = i;
-		if (fsdp_span_equal(last,
-			    fsdp_name_last(optimizer, fsdp_tensor(optimizer, key).name)))
-			states.items[states.count++] = hash_shape(&hasher, &state);
+		shape = hash_shape(&hasher, &state);
+		if (fsdp_span_equal(last, fsdp_name_last(optimizer,
+						  fsdp_tensor(optimizer, key).name))) {
+			states.items[states.count++] = shape;
+			sum += shape;
+		} else {
+			others++;
+			sum_of_others += shape;
+		}
 	}
+	/* Where two states of a parameter differ, only these are wrong. */
+	if (states.count == 0 || others % states.count != 0 ||
+		sum_of_others != others / states.count * sum)
+		return false;
 	FSDP_SORT(states.items, states.count, FSDP_BY_VALUE(states.items));
 	FSDP_SORT(stored.items, stored.count, FSDP_BY_VALUE(stored.items));
 	for (size_t i = 0; i < states.count; i += count) {

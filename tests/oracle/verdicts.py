@@ -57,7 +57,10 @@ ALARMS = {
     "dcp/overwritten": "files of an older save with more ranks lie beside it: FI1007",
 }
 # What a good sample lacks for a resume, as its truth says (resume.absent).
-LACKS = {"trainer/no-scheduler": "FI5007 scheduler.pt"}
+LACKS = {
+    "trainer/no-scheduler": "FI5007 scheduler.pt",
+    "trainer/optimizer-other-model": "FI1013 ",  # that of a wider model (optimizer_contradicts)
+}
 # The same of their numbers, which --values looks at: what these samples were made with.
 ODD_NUMBERS = {
     "torch-zip/batchnorm": "FI2009", "dcp/fsdp2-w4-conv": "FI2009", "fsdp1/full-w2-conv": "FI2009",
