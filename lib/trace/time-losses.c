@@ -555,7 +555,7 @@ bool fsdp_recordings_loss(const struct fsdp_recordings *run, const struct fsdp_c
 		else
 			append(loss,
 				"straggler rank %" PRId64
-				", other ranks wait %.0f %% of the time: ",
+				" costs other ranks %.0f %% of the time: ",
 				cost->straggler, cost->waiting);
 		if (cost->straggler != FSDP_ABSENT &&
 			cost->cause == FSDP_STRAGGLER_UNKNOWN)
