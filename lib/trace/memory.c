@@ -549,6 +549,10 @@ static void count_segment(
 		add_to(count, &device->private_bytes, segment->bytes);
 		add_to(count, &device->private_active_bytes, active);
 	}
+	if (active == 0 && !segment->is_private) {
+		device->unused_segments++;
+		add_to(count, &device->unused_bytes, segment->bytes);
+	}
 	if (active == 0 || unused == 0 || segment->is_expandable || segment->is_private)
 		return;
 	device->split_segments++;

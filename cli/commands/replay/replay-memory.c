@@ -280,6 +280,11 @@ static void show_row(
 		}
 		out_line_end(out);
 	}
+	if (state->unused_bytes != 0 && state->unused_bytes >= state->reserved_bytes / 10)
+		out_values_line(out, NULL,
+			"  cached: {} in {} unused segment{s}, which torch.cuda.empty_cache() returns",
+			value_bytes(state->unused_bytes),
+			value_count(state->unused_segments));
 	if (state->private_segments != 0)
 		out_values_line(out, NULL,
 			"  private pools (CUDA graphs): {} in {} segment{s}, {} of it in use",

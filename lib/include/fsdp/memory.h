@@ -154,6 +154,8 @@ struct fsdp_memory_device {
 	 * private ones do not count. */
 	uint64_t split_segments, split_free_bytes, split_largest_bytes;
 	struct fsdp_memory_stack split_holder;
+	/* Segments without a block in use, and their bytes, without private ones. */
+	uint64_t unused_segments, unused_bytes;
 	/* Segments of private pools, as CUDA graphs have, their bytes, and those of
 	 * blocks in use: nothing else is allocated in them. */
 	uint64_t private_segments, private_bytes, private_active_bytes;
