@@ -500,7 +500,7 @@ void fsdp_flight_rows_init(
 	fsdp_vec_init(&rows->rosters, arena, sizeof(struct fsdp_flight_roster));
 	struct fsdp_vec *const lists[] = { &rows->entries, &rows->groups, &rows->calls,
 		&rows->places, &rows->members, &rows->rosters };
-	for (size_t i = 0; shift != 0 && i < FSDP_COUNT(lists); i++)
+	for (size_t i = 0; i < FSDP_COUNT(lists); i++)
 		lists[i]->shift = shift;
 }
 
@@ -514,9 +514,10 @@ static void read_dump(struct fsdp_trace_reading *reading, struct dump_value top)
 		reader->budget = (struct fsdp_budget){ .limits = reading->limits,
 			.given = fsdp_pickle_length(top.pickle) };
 	reader->rows = FSDP_TAKE(arena, reader->rows, 1);
-	fsdp_flight_rows_init(reader->rows, arena, 0);
+	/* Jobs leave thousands of dumps, most of them of few rows. */
+	fsdp_flight_rows_init(reader->rows, arena, 6);
 	for (size_t i = 0; i < TABLES; i++) {
-		fsdp_names_init(&reader->tables[i], arena);
+		fsdp_names_init(&reader->tables[i], reading->scratch);
 		reader->tables[i].copies = arena;
 	}
 	static const char *const libraries[] = { "comm_lib_version", "nccl_version" };

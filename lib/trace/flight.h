@@ -78,8 +78,7 @@ struct fsdp_flight_rows {
 	bool has_finished; /* an entry is finished: not only active ones were written */
 };
 
-/* Zeroed rows become empty ones. Each list takes pages of 1 << shift items; 0: of 64 KiB.
- */
+/* Zeroed rows become empty ones. Each list takes pages of 1 << shift items. */
 void fsdp_flight_rows_init(
 	struct fsdp_flight_rows *rows, struct fsdp_arena *arena, unsigned shift);
 
