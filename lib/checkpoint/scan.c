@@ -474,6 +474,7 @@ bool fsdp_scan_document(struct fsdp_scan *survey, const char *name,
 			return true;
 	}
 	struct fsdp_span copy = fsdp_arena_copy(&survey->arena, fsdp_span_text(name));
+	*ret_document = (struct fsdp_scan_document){ .is_there = false };
 	if (copy.data == NULL || !read_document(survey, name, ret_document))
 		return false;
 	const struct survey_document read = { (const char *)copy.data, *ret_document };
@@ -561,6 +562,7 @@ bool fsdp_scan_pickles(
 			return true;
 	}
 	struct fsdp_span copy = fsdp_arena_copy(&survey->arena, fsdp_span_text(name));
+	*ret_pickles = (struct fsdp_scan_pickles){ .is_readable = false };
 	if (copy.data == NULL || !read_pickles(survey, name, ret_pickles))
 		return false;
 	const struct survey_pickles read = { (const char *)copy.data, *ret_pickles };

@@ -610,6 +610,34 @@ static void parameters_are_known_by_name_and_value(void **state)
 	assert_false(fsdp_loader_option_takes(option, "1000000000000"));
 }
 
+/* Of a document without room for its name nothing is said, least of all what another one
+ * has. */
+static void documents_are_absent_where_memory_runs_out(void **state)
+{
+	(void)state;
+	const struct fsdp_limit_setting limit = { "memory", 512 << 10 };
+	struct fsdp_scan *survey = NULL;
+	struct fsdp_scan_document document;
+	char name[200];
+	bool failed = false;
+	FOLDER_WRITE("config.json", "{\"model_type\": \"llama\"}");
+	assert_true(fsdp_scan_new(folder, &limit, 1, NULL, &survey, NULL));
+	for (int i = 0; i < 63; i++) {
+		snprintf(name, sizeof name, "%d.json", i);
+		assert_true(fsdp_scan_document(survey, name, &document));
+	}
+	assert_true(fsdp_scan_document(survey, "config.json", &document));
+	assert_int_equal(document.count, 2);
+	for (int i = 0; i < 10000 && !failed; i++) {
+		snprintf(name, sizeof name, "%0180d.json", i);
+		failed = !fsdp_scan_document(survey, name, &document);
+	}
+	assert_false(document.is_there);
+	assert_int_equal(document.count, 0);
+	assert_true(failed);
+	fsdp_scan_free(survey);
+}
+
 static void what_is_not_there_cannot_be_listed(void **state)
 {
 	struct fsdp_scan *survey = NULL;
@@ -648,6 +676,7 @@ int main(void)
 		TEST(parameters_of_a_loader_change_its_answer),
 		TEST(dcp_reads_other_storage),
 		TEST(parameters_are_known_by_name_and_value),
+		TEST(documents_are_absent_where_memory_runs_out),
 		TEST(what_is_not_there_cannot_be_listed),
 	};
 
