@@ -262,6 +262,33 @@ static bool print_loaders(const struct verdict *verdict, struct out *out)
 	return before[0] == ',';
 }
 
+/* "PyTorch distributed checkpoint (DCP), 4 ranks: 14 parameters, 42 optimizer states" */
+static void show_format(const struct verdict *verdict, struct out *out)
+{
+	static const struct {
+		enum fsdp_role role;
+		const char *what;
+	} roles[] = { { FSDP_ROLE_PARAM, "parameter" }, { FSDP_ROLE_BUFFER, "buffer" },
+		{ FSDP_ROLE_OPTIM, "optimizer state" },
+		{ FSDP_ROLE_OTHER, "other tensor" } };
+	const char *before = ": ";
+
+	if (verdict->format == NULL)
+		return;
+	out_line_begin(out, NULL);
+	out_values(out, "  format: {}[, {} ranks]", value_word(verdict->format),
+		verdict->ranks != FSDP_NONE && verdict->ranks > 1
+			? value_id(verdict->ranks)
+			: value_absent());
+	for (size_t i = 0; i < sizeof roles / sizeof *roles; i++)
+		print_count(out, &before, verdict->of_role[roles[i].role], roles[i].what);
+	/* A resume needs them. */
+	if (verdict->of_role[FSDP_ROLE_OPTIM] == 0 &&
+		verdict->of_role[FSDP_ROLE_PARAM] > 0)
+		out_line_text(out, ", no optimizer states");
+	out_line_end(out);
+}
+
 static void show_level(
 	const struct verdict *verdict, struct out *out, const struct audit *audit)
 {
@@ -276,6 +303,7 @@ static void show_level(
 		[FSDP_LEVEL_VALUES] = "headers, metadata, contents and values",
 	};
 
+	show_format(verdict, out);
 	out_values_line(out, NULL,
 		"  checked: {}[; read {}][, {} of it compared with checksums]{}",
 		value_word(

@@ -965,6 +965,7 @@ struct verdict *add_verdict(struct audit *audit, const struct run *run)
 		.input = run->input,
 		.path = text_of(run->path),
 		.opened = run->checkpoint != NULL,
+		.ranks = FSDP_NONE,
 		.bytes_read = UINT64_MAX,
 		.bytes_with_digest = UINT64_MAX,
 	};
@@ -1040,13 +1041,21 @@ bool audit_check(struct audit *audit, struct run *run, struct fsdp_error **ret_e
 
 	verdict->detail = fsdp_level_name(auditing.audit->level);
 	if (checkpoint != NULL) {
+		const struct fsdp_format format = fsdp_checkpoint_format(checkpoint);
+
+		verdict->format = collected_text(run->collected,
+			format.title != NULL ? format.title : format.family)
+					  .data;
+		verdict->ranks = fsdp_checkpoint_world_size(checkpoint);
 		verdict->files = fsdp_file_count(checkpoint);
 		verdict->tensors = fsdp_tensor_count(checkpoint);
 		verdict->pieces = fsdp_piece_count(checkpoint);
 		verdict->names = verdict->tensors + fsdp_value_count(checkpoint);
 		for (uint32_t i = 0; i < verdict->tensors; i++) {
-			uint64_t bytes = fsdp_tensor(checkpoint, i).bytes;
+			const struct fsdp_tensor tensor = fsdp_tensor(checkpoint, i);
+			uint64_t bytes = tensor.bytes;
 
+			verdict->of_role[tensor.role]++;
 			verdict->bytes = verdict->bytes + bytes < bytes
 						 ? UINT64_MAX
 						 : verdict->bytes + bytes;

@@ -68,8 +68,11 @@ struct audit_request {
 /* Verdict on one checkpoint. */
 struct verdict {
 	uint32_t input;
-	struct text path; /* as it was typed, without a slash at its end */
-	const char *word; /* "good", "bad", "partial" */
+	struct text path;   /* as it was typed, without a slash at its end */
+	const char *word;   /* "good", "bad", "partial" */
+	const char *format; /* as people call it; NULL: unknown, as of a part */
+	uint32_t ranks;     /* that wrote it; FSDP_NONE: unknown */
+	uint64_t of_role[FSDP_ROLE_OTHER + 1]; /* tensors */
 	bool opened;
 	bool complete;              /* all checks of the level ran */
 	enum fsdp_rule_reason open; /* else why one of them did not */
