@@ -884,6 +884,19 @@ static bool open_compared(
 		replay->before, replay->recordings, tables, &replay->comparison);
 }
 
+/* All inputs are memory snapshots, and no option is about times. */
+static bool is_memory_alone(const struct replay *replay)
+{
+	const struct replay_options *options = replay->options;
+	bool is_alone = replay->count > 0 && options->by == NULL &&
+			options->steps == NULL && options->compare.count == 0;
+
+	for (size_t i = 0; i < replay->count; i++)
+		is_alone = is_alone && fsdp_recording(replay->recordings, i)->kind ==
+					       FSDP_RECORDING_MEMORY;
+	return is_alone;
+}
+
 static bool run_replay(struct run *run, struct fsdp_error **ret_error)
 {
 	struct replay replay = { .run = run,
@@ -894,7 +907,7 @@ static bool run_replay(struct run *run, struct fsdp_error **ret_error)
 		.run_count = fsdp_recordings_run_count(run->recordings) };
 	bool good, refused = false;
 
-	if (replay.options->memory)
+	if (replay.options->memory || is_memory_alone(&replay))
 		return replay_memory(&replay, ret_error);
 	if (!is_answerable(&replay))
 		return true;
