@@ -462,6 +462,33 @@ static void note_same(struct diffing *diffing)
 				: "");
 }
 
+/* A module without differences is only counted. */
+static void print_modules(struct diffing *diffing)
+{
+	/* What is zero is known of values alone. */
+	const struct table like = { .key = "modules",
+		.text_only = true,
+		.omitted = diffing->has_values ? 0 : 1 << 6 };
+	const bool all = diffing->run->common->verbose > 0;
+	struct record_table table;
+	size_t equal = 0;
+
+	record_table_init(&table, &like, &module_change_record, diffing);
+	out_records_begin(diffing->run->out, &table);
+	for (size_t i = 0; i < diffing->module_count; i++) {
+		const struct module_change *module = &diffing->modules[i];
+
+		if (all || module->changed + module->only_a + module->only_b > 0)
+			out_records_row(diffing->run->out, &table, module);
+		else
+			equal++;
+	}
+	out_table_end(diffing->run->out);
+	if (equal > 0)
+		run_note(diffing->run, "%zu module%s without differences (-v lists %s)",
+			equal, equal == 1 ? "" : "s", equal == 1 ? "it" : "them");
+}
+
 /* Writes a line per difference, or per group of siblings with the same change. False: out
  * of memory. */
 static bool print_diff(struct diffing *diffing)
@@ -473,13 +500,7 @@ static bool print_diff(struct diffing *diffing)
 		return true;
 	}
 	if (diffing->options->stat) {
-		/* What is zero is known of values alone. */
-		const struct table table = { .key = "modules",
-			.text_only = true,
-			.omitted = diffing->has_values ? 0 : 1 << 6 };
-
-		out_records(diffing->run->out, &table, &module_change_record, diffing,
-			diffing->modules, diffing->module_count);
+		print_modules(diffing);
 	} else {
 		out_table_begin(diffing->run->out, &LINES);
 		good = print_folded(diffing);
