@@ -283,7 +283,9 @@ static void check_pickles(struct beside *beside, struct fsdp_span name,
 		move_findings(beside, &model->findings, WHOLE);
 	} else if (other != NULL) {
 		fsdp_find(beside->findings, FSDP_RULE_NOT_A_CHECKPOINT,
-			FSDP_PLACE(.file = name), "this is %s", other);
+			FSDP_PLACE(.file = name,
+				.fix = fsdp_foreign_placeholder_fix(look.head)),
+			"this is %s", other);
 	} else {
 		fsdp_find(beside->findings, FSDP_RULE_TRUNCATED_FILE,
 			FSDP_PLACE(.file = name),
@@ -428,9 +430,20 @@ static bool is_reported(const struct beside *beside, struct fsdp_span name)
 	return false;
 }
 
-static void report_no_json(struct beside *beside, struct fsdp_span name, const char *why)
+/* `head`: how the file starts; a pointer or a page has a cause of its own. */
+static void report_no_json(struct beside *beside, struct fsdp_span name,
+	struct fsdp_span head, const char *why)
 {
-	if (!is_reported(beside, name))
+	const char *other = fsdp_foreign_placeholder(head, &beside->arena);
+
+	if (is_reported(beside, name))
+		return;
+	if (other != NULL)
+		fsdp_find(beside->findings, FSDP_RULE_NOT_A_CHECKPOINT,
+			FSDP_PLACE(.file = name,
+				.fix = fsdp_foreign_placeholder_fix(head)),
+			"this is %s", other);
+	else
 		fsdp_find(beside->findings, FSDP_RULE_TRUNCATED_FILE,
 			FSDP_PLACE(.file = name),
 			"this is not a complete JSON document: %s", why);
@@ -451,8 +464,8 @@ static void check_json(struct beside *beside, struct fsdp_span name,
 				tail.size--;
 			if (tail.size == 0 || (tail.data[tail.size - 1] != '}' &&
 						      tail.data[tail.size - 1] != ']'))
-				report_no_json(
-					beside, name, "it does not end with a bracket");
+				report_no_json(beside, name, (struct fsdp_span){ 0 },
+					"it does not end with a bracket");
 		}
 		return;
 	}
@@ -469,7 +482,7 @@ static void check_json(struct beside *beside, struct fsdp_span name,
 	if (fsdp_error_code(*error) == FSDP_ERROR_MEMORY ||
 		fsdp_error_code(*error) == FSDP_ERROR_LIMIT)
 		return;
-	report_no_json(beside, name, fsdp_error_message(*error));
+	report_no_json(beside, name, bytes, fsdp_error_message(*error));
 	fsdp_error_free(*error);
 	*error = NULL;
 }
