@@ -240,6 +240,32 @@ static bool takes_below(const struct session *session, const struct fsdp_discove
 		       : command->answers_each && !session->separate;
 }
 
+/* The variant of the weights in a part of a pipeline: "fp16" of
+ * diffusion_pytorch_model.fp16.safetensors. Absent: they have no variant. */
+static struct text find_variant(const struct fsdp_discover *below, const char *part)
+{
+	static const char *const stems[] = { "diffusion_pytorch_model.", "model.",
+		"pytorch_model." };
+	size_t size = strlen(part);
+
+	for (size_t i = 0; i < fsdp_discover_count(below); i++) {
+		const char *path = fsdp_discover_path(below, i), *end;
+
+		if (strncmp(path, part, size) != 0 || path[size] != '/')
+			continue;
+		for (size_t k = 0; k < sizeof stems / sizeof *stems; k++) {
+			const char *begin = path + size + 1 + strlen(stems[k]);
+
+			if (strncmp(path + size + 1, stems[k], strlen(stems[k])) != 0)
+				continue;
+			end = strrchr(begin, '.');
+			if (end != NULL && end > begin && strchr(begin, '/') == NULL)
+				return (struct text){ begin, (size_t)(end - begin) };
+		}
+	}
+	return (struct text){ NULL, 0 };
+}
+
 /* What a pipeline cannot be loaded without. */
 static void report_lacking(struct session *session, const char *folder,
 	const struct fsdp_discover *below, uint32_t input)
@@ -261,13 +287,25 @@ static void report_lacking(struct session *session, const char *folder,
 		const struct finding about = {
 			.severity = SEVERITY_ERROR, .input = input, .file = path
 		};
+		struct text variant = find_variant(below, part->path);
 
 		session->status = STATUS_BAD;
 		if (path.data == NULL)
 			return;
+		if (part->is_there && variant.size > 0) {
+			int length = variant.size < 60 ? (int)variant.size : 60;
+			char fix[100];
+
+			snprintf(fix, sizeof fix, "from_pretrained(variant=\"%.*s\")",
+				length, variant.data);
+			collected_report(&session->collected, "FI1001", about,
+				collected_text(&session->collected, fix).data,
+				"only weights of the variant %.*s are present: from_pretrained() of the pipeline fails without variant=\"%.*s\"",
+				length, variant.data, length, variant.data);
+			continue;
+		}
 		collected_report(&session->collected, "FI1001", about,
-			part->is_there
-				? "copy the weights again; if they have the name of a variant: from_pretrained(variant=...)"
+			part->is_there ? "copy the weights again"
 			: is_optional
 				? "copy the directory again, or pass None for this part to from_pretrained"
 				: "copy the directory again",
