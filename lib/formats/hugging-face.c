@@ -183,7 +183,8 @@ struct hf {
 
 	uint64_t total_size; /* UINT64_MAX: absent, or no integer */
 	bool has_map, lacks_some, is_of_other_save;
-	bool is_renamed; /* absent files are present under other names */
+	struct split other; /* of is_of_other_save: the files that are present */
+	bool is_renamed;    /* absent files are present under other names */
 	struct listed_file {
 		size_t listed,
 			found;   /* tensors: in the index, and of these in the file */
@@ -601,19 +602,12 @@ static bool find_other_save(const struct hf *hf, struct split *ret_split)
 
 static void report_absent(struct hf *hf)
 {
-	struct split other;
 	if (hf->absent.count == 0)
 		return;
 	hf->is_of_other_save =
-		hf->reading->children.count == 0 && find_other_save(hf, &other);
-	if (hf->is_of_other_save) {
-		const struct absent *first = fsdp_vec_at(&hf->absent, 0);
-		fsdp_find(&hf->reading->model->findings, FSDP_RULE_MISSING_FILE,
-			FSDP_PLACE(.file = first->name, .fix = make_anew(hf)),
-			"missing, like the other files of the %zu that the index lists; all of %.*s-00001-of-%05u are present: the index belongs to another save",
-			hf->absent.count, FSDP_TEXT_MOST(other.stem, 64), other.of);
-		return;
-	}
+		hf->reading->children.count == 0 && find_other_save(hf, &hf->other);
+	if (hf->is_of_other_save)
+		return; /* the error says it */
 	list_lost(hf);
 	for (size_t i = 0; i < hf->absent.count; i++) {
 		const struct absent *absent = fsdp_vec_at(&hf->absent, i);
@@ -1102,11 +1096,18 @@ static bool read(struct fsdp_reading *reading, const struct fsdp_look *look,
 	if (!open_index(hf, ret_error))
 		return false;
 	if (!hf->has_map || reading->children.count == 0) {
-		fsdp_fail(ret_error, FSDP_ERROR_DAMAGED, FSDP_UNKNOWN,
-			!hf->has_map ? "the index has no weight_map"
-			: hf->files.list.count < 2
-				? "weight_map of the index is empty"
-				: "all files that the index lists are missing");
+		if (hf->is_of_other_save)
+			fsdp_fail_rule(ret_error, FSDP_ERROR_DAMAGED, "FI1001",
+				FSDP_UNKNOWN,
+				"all %zu files that it lists are missing; the directory has all %u files %.*s-*-of-%05u: the index belongs to another save",
+				hf->absent.count, hf->other.of,
+				FSDP_TEXT_MOST(hf->other.stem, 64), hf->other.of);
+		else
+			fsdp_fail(ret_error, FSDP_ERROR_DAMAGED, FSDP_UNKNOWN,
+				!hf->has_map ? "the index has no weight_map"
+				: hf->files.list.count < 2
+					? "weight_map of the index is empty"
+					: "all files that the index lists are missing");
 		if (hf->is_renamed || (hf->is_of_other_save && *make_anew(hf) != '\0'))
 			fsdp_error_add_hint(ret_error, "%s",
 				hf->is_renamed
