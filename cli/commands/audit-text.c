@@ -512,7 +512,9 @@ bool audit_text(const struct audit *audit, struct run *run)
 
 	for (size_t i = 0; i < audit->count; i++) {
 		const struct verdict *verdict = &audit->verdicts[i];
+		struct text first = { NULL, 0 };
 		size_t refused = 0;
+		char more[40] = "";
 
 		/* The table has a line for it. */
 		if (is_below && run->common->verbose == 0 &&
@@ -536,14 +538,17 @@ bool audit_text(const struct audit *audit, struct run *run)
 				strcmp(finding->rule, "FI3003") != 0)
 				continue;
 			finding->is_printed = true;
-			refused++;
+			first = refused++ == 0 ? finding->file : first;
 		}
 		if (!show_findings(verdict, run, audit->count > 1))
 			return false;
+		if (refused > 1)
+			snprintf(more, sizeof more, " and %zu more", refused - 1);
 		if (refused > 0 && run->common->quiet == 0)
 			out_line(run->out, NULL,
-				"note: torch.load(weights_only=True) refuses %zu pickle%s (FI3003; -v lists the classes to allow)",
-				refused, refused == 1 ? "" : "s");
+				"note: torch.load(weights_only=True) refuses %.*s%s (FI3003; -v lists the classes to allow)",
+				first.size < 200 ? (int)first.size : 200,
+				first.data != NULL ? first.data : "", more);
 		if (audit->options->checks && !show_checks(verdict, run->out))
 			return false;
 		if (!verdict->loading.is_own || run->common->verbose > 0)

@@ -104,13 +104,13 @@ static void find_stale(struct latest *latest, const struct run_pointer *pointer,
 	if (good == NULL || !share_folder(pointer->path, good->path))
 		fix[0] = '\0';
 	else if (read_number(pointer->target, &number))
-		snprintf(fix, sizeof fix, "write %lld into %s",
+		snprintf(fix, sizeof fix, "echo %lld > %s",
 			(long long)good->step_name.step, pointer->path);
 	else
 		snprintf(fix, sizeof fix,
 			lstat(pointer->path, &status) == 0 && S_ISLNK(status.st_mode)
 				? "point the link to %s: %s"
-				: "write %s into %s",
+				: "echo %s > %s",
 			newest, pointer->path);
 	collected_report(latest->run->collected, "FI1011", about, fix,
 		"%s points to %.*s (%s)%s%s", about.file.data, (int)pointer->target.size,

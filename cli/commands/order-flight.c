@@ -408,7 +408,7 @@ static void lines_agree(const struct flight *flight)
 		line = "the dumps have no entries: TORCH_FR_BUFFER_SIZE=2000 records them";
 	else if (joined->problem == NULL && joined->verdict == FSDP_FLIGHT_AGREE &&
 		 !joined->all_wait)
-		line = "all ranks entered the same collectives";
+		line = "no hang found: all ranks entered the same collectives";
 	else if (joined->problem == NULL && joined->watch_count > 1 &&
 		 joined->watches[0].group.size == 0 &&
 		 joined->watches[0].seq != joined->watches[1].seq)

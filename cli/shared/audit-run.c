@@ -306,7 +306,7 @@ static void check_pair(const struct sets *sets, struct fsdp_weight_set_pair pair
 		const char *fix, *what;
 	} rows[] = {
 		[FSDP_SETS_DIFFER] = { SEVERITY_ERROR, NULL,
-			"has different weights, and loaders ignore one set without a warning" },
+			"has different weights; loaders read one set and ignore the other without a warning" },
 		[FSDP_SETS_NOT_STATED] = { SEVERITY_NOTE,
 			"use --data to see whether they differ",
 			"has the same names and shapes; its bytes were not compared" },

@@ -1141,7 +1141,7 @@ static void check_parts(struct fsdp_reading *reading, const struct trainer *trai
 		else if (!trainer->is_deepspeed && !optimizer)
 			lack(reading, NULL, FSDP_NOTE,
 				random ? "optimizer.pt and scheduler.pt are missing: a resume keeps the step and the weights, and starts the optimizer and the schedule with fresh state"
-				       : "only the model was saved (save_only_model): without optimizer.pt, scheduler.pt and rng_state.pth a resume keeps the step and the weights, and starts everything else with fresh state");
+				       : "only the model was saved (save_only_model): optimizer.pt, scheduler.pt and rng_state.pth are missing; a resume keeps the step and the weights, and restarts the optimizer and the schedule");
 		if (!random && (trainer->is_deepspeed || optimizer || scheduler))
 			lack(reading, "rng_state.pth", FSDP_NOTE,
 				"random states are missing: a resumed run uses other random numbers");

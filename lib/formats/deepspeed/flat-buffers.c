@@ -524,6 +524,7 @@ void fsdp_deepspeed_check_files(struct fsdp_deepspeed *ds)
 	uint64_t due = ds->model_ranks;
 	uint64_t ranks = ds->world_size;
 	bool parts = ds->stage == 3 && ds->world_size != 0;
+	char some[100] = "model state file is";
 	/* The universal form has copies of them, and no stage says which. */
 	if (ds->is_universal && ds->model_parts != 0 && ds->data_ranks > 0) {
 		parts = true;
@@ -542,15 +543,17 @@ void fsdp_deepspeed_check_files(struct fsdp_deepspeed *ds)
 			(long long)ds->stage);
 	if (ds->model_count >= due || (parts && ds->has_nodes))
 		return;
+	if (due > 1)
+		snprintf(some, sizeof some, "%llu of %llu model state files %s",
+			FSDP_LLU(due - ds->model_count), FSDP_LLU(due),
+			due - ds->model_count == 1 ? "is" : "are");
 	fsdp_find(&ds->reading->model->findings, FSDP_RULE_ZERO_PARTITIONS,
 		FSDP_PLACE(.file = first_gone(ds, due, ranks, parts),
 			.fix = from_config ? "copy all files of the missing ranks"
 					   : "copy the missing *_model_states.pt"),
-		"%llu of %llu model state file%s %s missing: one per %s%s",
-		FSDP_LLU(due - ds->model_count), FSDP_LLU(due), due == 1 ? "" : "s",
-		due - ds->model_count == 1 ? "is" : "are",
+		"%s missing (one per %s%s)", some,
 		parts ? "rank of the save" : "model-parallel rank",
-		from_config ? " (mp_world_size)" : "");
+		from_config ? ", mp_world_size" : "");
 }
 
 /* ---- files of a slice ---- */
