@@ -229,9 +229,20 @@ const struct record replay_type_record = OBJECT_RECORD(TYPE, "type", "Calls of o
 	{ "ranks", EACH(each_rank_of_type, type_of_rank_record),
 		ALWAYS("The same by rank, for ranks that call it.") });
 
+/* Of the row `all` that is the number of steps on all ranks, not of calls. */
+static struct value get_calls(struct subject of)
+{
+	const TYPE *type = of.object;
+
+	return text_is(text_of_span(type->name), text_of(SIX[0]))
+		       ? value_absent()
+		       : value_count(type->times.count);
+}
+
 static const struct record type_row_record = RECORD_OF(RECORD_OBJECT, TYPE,
 	{ "type", NAME_AT(TYPE, name) }, { "run", COUNT_AT(TYPE, run), OF_RUNS },
-	{ "count", COUNT_AT(TYPE, times.count), .label = "calls" },
+	{ "count", COUNT_AT(TYPE, times.count), FOR_PROGRAMS },
+	{ "calls", GET(FIELD_COUNT, get_calls), FOR_PEOPLE },
 	{ "sum_ns", NS_AT(TYPE, times.sum_ns), .label = "total ms" },
 	{ "rank_mean_ns", NS_AT(TYPE, mean_ns), .label = "rank mean", OF_RANKS },
 	{ "rank_min_ns", NS_AT(TYPE, min.ns), FOR_PROGRAMS },
