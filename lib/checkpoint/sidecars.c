@@ -1199,12 +1199,14 @@ bool fsdp_look_beside(struct opening *opening, struct fsdp_error **ret_error)
 	good = good && look_at_strays(&beside, ret_error);
 	fsdp_arena_done(&beside.arena);
 	if (!apart) {
-		/* A number in the name is that of a rank: one rank alone writes none. */
+		/* A number in the name is that of a rank: one rank alone writes none,
+		 * except with Accelerate. */
 		struct fsdp_ranks_here *here = &beside.here;
 		uint32_t ranks = beside.opening->checkpoint->model.world_size;
 		if (ranks != FSDP_NONE && ranks > here->world_size)
 			here->world_size = ranks;
-		if (here->world_size < 2)
+		if (here->world_size < 2 &&
+			!fsdp_span_begins(beside.example, FSDP_SPAN("random_states_")))
 			here->world_size = 2;
 		if (here->count != 0)
 			fsdp_find_missing_ranks(beside.findings, here,
