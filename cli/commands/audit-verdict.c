@@ -1047,6 +1047,9 @@ bool audit_check(struct audit *audit, struct run *run, struct fsdp_error **ret_e
 			format.title != NULL ? format.title : format.family)
 					  .data;
 		verdict->ranks = fsdp_checkpoint_world_size(checkpoint);
+		if (strcmp(format.family, "dcp-safetensors") == 0)
+			run_note(run,
+				"each file has the shards of one rank; from_pretrained() needs full tensors: fsdp-inspect export writes them");
 		verdict->files = fsdp_file_count(checkpoint);
 		verdict->tensors = fsdp_tensor_count(checkpoint);
 		verdict->pieces = fsdp_piece_count(checkpoint);
