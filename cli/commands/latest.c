@@ -804,7 +804,7 @@ static bool run_latest(struct run *run, struct fsdp_error **ret_error)
 		if (status != STATUS_FAILED)
 			print_none(&latest);
 		if (latest.named > 0 && latest.level != FSDP_LEVEL_DATA)
-			run_note(run, "checked %s, not contents (--level=data)",
+			run_note(run, "checked %s; --level=data also checks contents",
 				latest.level == FSDP_LEVEL_QUICK ? "names and sizes"
 								 : "headers");
 		print_cost(&latest);
