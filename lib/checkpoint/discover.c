@@ -117,7 +117,7 @@ static void below_add_place(struct fsdp_discover *below, struct fsdp_discover_pl
 	if (place.path == NULL ||
 		!fsdp_vec_add(is_deep ? &below->deep : &below->places, &place))
 		below->failed = true;
-	else if (!is_deep)
+	else if (!is_deep && !below->is_cut)
 		fsdp_remote_expect_directory(below->remote, place.path, false);
 }
 
@@ -544,9 +544,11 @@ static void look_at_folder(struct fsdp_discover *below,
 		}
 	}
 	below->plan = count == 1 ? below_join(below, place->path, plan) : NULL;
-	if (below->most != 0 && below->seen > below->most)
-		below->is_cut = true;
-	else if (place->level > FSDP_BELOW_LEVELS) {
+	/* The names of the first directory were read: the search ends below it. */
+	below->is_cut = below->most != 0 && below->seen > below->most;
+	if (below->is_cut && place->level > 0)
+		return;
+	if (place->level > FSDP_BELOW_LEVELS) {
 		/* Looks in one that is too deep for what a step may be called. */
 		if (below_is_checkpoint(folder))
 			below->unclear = place->path;

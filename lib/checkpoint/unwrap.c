@@ -331,6 +331,7 @@ static void list_below(struct opening *opening, struct fsdp_candidates *ret_fold
 	struct fsdp_candidates foreign = { .count = 0 }, unread = { .count = 0 };
 	const struct fsdp_family *refused;
 	bool is_unread;
+	ret_folders->is_cut = checkpoint->folder.count > PEEK_MOST;
 	fsdp_folder_expect_children(&checkpoint->folder, PEEK_MOST);
 	for (size_t i = 0; i < checkpoint->folder.count && i < PEEK_MOST; i++) {
 		struct fsdp_entry entry = fsdp_folder_entry(&checkpoint->folder, i);

@@ -303,6 +303,7 @@ struct fsdp_candidates {
 	struct fsdp_entry last;
 	size_t count;
 	char list[200]; /* names of the first ones */
+	bool is_cut;    /* not all entries were looked at */
 };
 void fsdp_candidates_add(
 	struct fsdp_candidates *candidates, const struct fsdp_entry *entry);

@@ -167,7 +167,8 @@ bool fsdp_candidates_fail(const struct fsdp_candidates *candidates, const char *
 	struct fsdp_error **ret_error)
 {
 	fsdp_fail(ret_error, FSDP_ERROR_USAGE, FSDP_UNKNOWN,
-		"this directory contains %zu %s (%s%s)", candidates->count, what,
+		"this directory contains %s%zu %s (%s%s)",
+		candidates->is_cut ? "at least " : "", candidates->count, what,
 		candidates->list, candidates->count > LISTED ? ", …" : "");
 	return fsdp_error_add_hint(ret_error, "give one of them");
 }

@@ -222,3 +222,14 @@ latest() {
 	run --separate-stderr "$FSDP_INSPECT" info run
 	[[ $output != *" no "* ]]
 }
+
+@test "a limit of entries ends the search below a run, not in it" {
+	cp -r "$good" run/checkpoint-10
+	cp -r "$good" run/checkpoint-20
+	latest --limit below=1 -q run
+	[ "$status" -eq 0 ]
+	[ "$output" = run/checkpoint-20 ]
+	seq -f run/x%04g 1100 | xargs mkdir
+	run --separate-stderr "$FSDP_INSPECT" info --limit below=1 run
+	[[ $stderr == *"contains at least 2 checkpoints (checkpoint-10, checkpoint-20)"* ]]
+}
