@@ -262,14 +262,15 @@ static bool print_loaders(const struct verdict *verdict, struct out *out)
 	return before[0] == ',';
 }
 
-/* "PyTorch distributed checkpoint (DCP), 4 ranks: 14 parameters, 42 optimizer states" */
+/* "PyTorch distributed checkpoint (DCP), 4 ranks: 14 parameter tensors, 42 optimizer
+ * states" */
 static void show_format(const struct verdict *verdict, struct out *out)
 {
 	static const struct {
 		enum fsdp_role role;
 		const char *what;
-	} roles[] = { { FSDP_ROLE_PARAM, "parameter" }, { FSDP_ROLE_BUFFER, "buffer" },
-		{ FSDP_ROLE_OPTIM, "optimizer state" },
+	} roles[] = { { FSDP_ROLE_PARAM, "parameter tensor" },
+		{ FSDP_ROLE_BUFFER, "buffer" }, { FSDP_ROLE_OPTIM, "optimizer state" },
 		{ FSDP_ROLE_OTHER, "other tensor" } };
 	const char *before = ": ";
 
