@@ -78,7 +78,7 @@ deepspeed() {
 	cp -r "$TESTDATA"/megatron/legacy-tp2-pp2/iter_0000500 release
 	"$FSDP_INSPECT" latest --explain release | grep -q "good    weights to start from"
 	mv release steps
-	[ "$("$FSDP_INSPECT" latest steps 2>&1 | grep -v "not contents")" = steps ]
+	[ "$("$FSDP_INSPECT" latest steps 2>&1 | grep -v "also checks contents")" = steps ]
 	echo newest > root/latest_checkpointed_iteration.txt
 	[ "$(notes root)" = "" ]
 	findings root | grep -qx "FI1011 points to newest, which does not exist; release was read"
