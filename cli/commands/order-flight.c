@@ -421,7 +421,7 @@ static void lines_agree(const struct flight *flight)
 	if (line != NULL)
 		out_line(out, NULL, "%s%s", line,
 			joined->is_gloo && joined->problem == NULL
-				? "; gloo records no send and recv, so a rank may wait in one"
+				? "; gloo records no send and recv, so a rank may wait in one of those"
 				: "");
 	if (!problem_is(joined, "unheard"))
 		return;

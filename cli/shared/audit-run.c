@@ -388,7 +388,7 @@ const char *reason_open(enum fsdp_rule_reason reason)
 {
 	static const char *const texts[FSDP_REASON_COUNT] = {
 		[FSDP_REASON_NEEDS_PLAN] =
-			"no file records the number of ranks, so files of more ranks can be missing",
+			"no file records the number of ranks, so files of further ranks may be missing",
 		[FSDP_REASON_NEEDS_CONFIG] = "config.json is missing",
 		[FSDP_REASON_NO_CRC] =
 			"some files have no checksums, fsdp-inspect hash writes them",

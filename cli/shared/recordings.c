@@ -183,7 +183,7 @@ void adapter_base_report(struct run *run)
 			(const char *)value.tokens->text.data);
 		if (path[0] == '/' && stat(path, &status) != 0 && errno == ENOENT)
 			run_note(run,
-				"base model %s is not on this machine; audit --expect=BASE compares the adapter with a copy",
+				"base model %s is not on this machine; audit --expect=DIR compares the adapter with a copy of that model in DIR",
 				path);
 	}
 	run->collected->out_of_memory |= buffer.failed;

@@ -241,7 +241,7 @@ static void show_row(
 	for (size_t i = 0; i < state->oom_count; i++) {
 		out_line_begin(out, NULL);
 		out_values(out,
-			"rank {}: out of memory: allocation of {} failed, {} free on the device: ",
+			"rank {}: out of memory: allocation of {} failed, {} free on the device; requested at ",
 			value_integer(row->rank),
 			value_bytes(state->ooms[i].requested_bytes),
 			value_bytes(state->ooms[i].device_free_bytes));
@@ -282,7 +282,7 @@ static void show_row(
 	}
 	if (state->unused_bytes != 0 && state->unused_bytes >= state->reserved_bytes / 10)
 		out_values_line(out, NULL,
-			"  cached: {} in {} unused segment{s}, which torch.cuda.empty_cache() returns",
+			"  cached: {} in {} unused segment{s}, which torch.cuda.empty_cache() frees",
 			value_bytes(state->unused_bytes),
 			value_count(state->unused_segments));
 	if (state->private_segments != 0)
