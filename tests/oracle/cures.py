@@ -14,7 +14,7 @@ import oraclelib
 from fresh_saves import digest, on_ranks
 from fresh_sharded import wide
 
-sys.path.pop(0)  # some tests here are called like modules that deepspeed imports
+sys.path.remove(os.path.dirname(os.path.abspath(__file__)))  # some tests here are called like modules that deepspeed imports
 TAG = "step2"
 STATES = {"AdamW": ("exp_avg", "exp_avg_sq"), "AMSGrad": ("exp_avg", "exp_avg_sq", "max_exp_avg_sq"), "SGD": ("momentum_buffer",)}
 # name, configuration, optimizer, whether a conversion is right

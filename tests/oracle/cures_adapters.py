@@ -16,7 +16,7 @@ import oraclelib
 import fresh_loads
 from fresh_adapters import rewrite
 
-sys.path.pop(0)  # a test here is called packaging
+sys.path.remove(os.path.dirname(os.path.abspath(__file__)))  # a test here is called packaging
 
 
 def whole_config(whole):
