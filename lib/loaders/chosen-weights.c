@@ -332,7 +332,8 @@ bool fsdp_load_compare(struct fsdp_loading *loading)
 	static const char *const ends[][2] = { { "LayerNorm.gamma", "weight" },
 		{ "LayerNorm.beta", "bias" } };
 	struct fsdp_load_tensors *stored = &loading->stored;
-	bool has_tied[FSDP_LOAD_TIE_COUNT] = { false }, has_layers[2] = { false };
+	bool has_tied[FSDP_LOAD_TIE_COUNT] = { [FSDP_LOAD_OPTIONAL] = true };
+	bool has_layers[2] = { false };
 	const char *prefix;
 	struct fsdp_scan_root root;
 	struct fsdp_span rest;

@@ -101,6 +101,11 @@ enum {
 	PROJECTED = 1 << 25,
 	/* Of the files: the experts of this layer are stored as two tensors. */
 	JOINED = 1 << 26,
+	/* Again of the architecture. */
+	UNGATED = 1 << 27,
+	GATE_UP = 1 << 28, /* both are one */
+	AROUND = 1 << 29,  /* norms after attention and MLP, named as in GLM-4 */
+	NORM_BIAS = 1 << 30,
 	HEADS = LANGUAGE | SEQUENCE | TOKEN | IMAGE | BARE,
 };
 
@@ -128,7 +133,8 @@ enum sharing {
 	ALWAYS,
 	HEAD, /* of T5: in any case from transformers 5 on */
 	HEAD_BIAS,
-	EITHER, /* one of two names of an untied head */
+	EITHER,   /* one of two names of an untied head */
+	OPTIONAL, /* a buffer that has its value without a file */
 };
 
 /* In a name: @: the layer, as the family has it; %L, %D, %l: the number of a layer; %E:
@@ -140,22 +146,30 @@ struct row {
 	uint8_t tie, expert;
 };
 
+#define ATTENDING                                                    \
+	{ "model.embed_tokens.weight", "V H", .tie = EMBEDDING },    \
+		{ "@self_attn.q_proj.weight", "q H", 0, FUSED },     \
+		{ "@self_attn.{k,v}_proj.weight", "k H", 0, FUSED }, \
+		{ "@self_attn.o_proj.weight", "H q" },               \
+		{ "@self_attn.q_proj.bias", "q", QKV_BIAS },         \
+		{ "@self_attn.{k,v}_proj.bias", "k", QKV_BIAS },     \
+	{                                                            \
+		"@self_attn.o_proj.bias", "H", OUT_BIAS              \
+	}
 static const struct row decoder[] = {
-	{ "model.embed_tokens.weight", "V H", .tie = EMBEDDING },
-	{ "@self_attn.q_proj.weight", "q H", 0, FUSED },
-	{ "@self_attn.{k,v}_proj.weight", "k H", 0, FUSED },
+	ATTENDING,
 	{ "@self_attn.qkv_proj.weight", "q+k+k H", FUSED },
-	{ "@self_attn.o_proj.weight", "H q" },
-	{ "@self_attn.q_proj.bias", "q", QKV_BIAS },
-	{ "@self_attn.{k,v}_proj.bias", "k", QKV_BIAS },
-	{ "@self_attn.o_proj.bias", "H", OUT_BIAS },
 	{ "@self_attn.{q,k}_norm.weight", "w", HEAD_NORMS },
-	{ "@self_attn.q_norm.weight", "q", ALL_NORMS },
-	{ "@self_attn.k_norm.weight", "k", ALL_NORMS },
-	{ "@mlp.{gate,up}_proj.weight", "I H", 0, FUSED | EXPERTS },
-	{ "@mlp.gate_up_proj.weight", "2*I H", FUSED },
+	{ "@self_attn.q_norm.weight", "q", ALL_NORMS, EXPERTS },
+	{ "@self_attn.k_norm.weight", "k", ALL_NORMS, EXPERTS },
+	{ "@self_attn.q_norm.weight", "H", ALL_NORMS | EXPERTS },
+	{ "@self_attn.k_norm.weight", "H/A*K", ALL_NORMS | EXPERTS },
+	{ "@mlp.gate_proj.weight", "I H", 0, GATE_UP | EXPERTS | UNGATED },
+	{ "@mlp.up_proj.weight", "I H", 0, GATE_UP | EXPERTS },
+	{ "@mlp.gate_up_proj.weight", "2*I H", GATE_UP },
 	{ "@mlp.down_proj.weight", "H I", 0, EXPERTS },
-	{ "@mlp.{gate,up}_proj.bias", "I", MLP_BIAS },
+	{ "@mlp.gate_proj.bias", "I", MLP_BIAS, UNGATED },
+	{ "@mlp.up_proj.bias", "I", MLP_BIAS },
 	{ "@mlp.down_proj.bias", "H", MLP_BIAS },
 	{ "@mlp.gate.weight", "E H", EXPERTS, MIXTRAL },
 	{ "@mlp.experts.gate_up_proj", "E 2*M H", EXPERTS | JOINED, MIXTRAL },
@@ -180,9 +194,37 @@ static const struct row decoder[] = {
 	{ "@post_attention_layernorm.weight", "H", POST_NORM },
 	{ "@pre_feedforward_layernorm.weight", "H", PRE_MLP },
 	{ "@post_feedforward_layernorm.weight", "H", POST_MLP },
+	{ "@{post_self_attn,post_mlp}_layernorm.weight", "H", AROUND },
 	{ "model.norm.weight", "H", LAST_NORM },
+	{ "{@input_layernorm,@post_attention_layernorm,model.norm}.bias", "H",
+		NORM_BIAS },
 	{ "lm_head.weight", "V H", LANGUAGE, .tie = EMBEDDING },
 	{ "score.weight", "N H", SEQUENCE },
+};
+
+#define ENDING                                                                     \
+	{ "{@input_layernorm,@post_attention_layernorm,model.norm}.weight", "H" }, \
+	{                                                                          \
+		"lm_head.weight", "V H", LANGUAGE, .tie = EMBEDDING                \
+	}
+static const struct row granitemoe[] = {
+	ATTENDING,
+	{ "@block_sparse_moe.input_linear.weight", "E 2*I H" },
+	{ "@block_sparse_moe.output_linear.weight", "E H I" },
+	{ "@block_sparse_moe.router.layer.weight", "E H" },
+	ENDING,
+};
+
+static const struct row gpt_oss[] = {
+	ATTENDING,
+	{ "@self_attn.sinks", "A" },
+	{ "@mlp.router.weight", "E H" },
+	{ "@mlp.router.bias", "E" },
+	{ "@mlp.experts.gate_up_proj", "E H 2*I" },
+	{ "@mlp.experts.gate_up_proj_bias", "E 2*I" },
+	{ "@mlp.experts.down_proj", "E I H" },
+	{ "@mlp.experts.down_proj_bias", "E H" },
+	ENDING,
 };
 
 static const struct row starcoder2[] = {
@@ -320,6 +362,32 @@ static const struct row whisper[] = {
 	{ "proj_out.weight", "V H", LANGUAGE, .tie = EMBEDDING },
 };
 
+#define BART(stack, count, attention, inner)                                           \
+	{ "model." stack ".embed_tokens.weight", "V H", .tie = ALWAYS },               \
+		{ "model." stack ".embed_positions.weight", "P+2 H" },                 \
+		{ "model." stack ".layernorm_embedding.*", "H" },                      \
+		{ "model." stack ".layer_norm.*", "H", LAST_NORM },                    \
+		{ "model." stack ".layers." count "." attention                        \
+		  ".{q_proj,k_proj,v_proj,out_proj}.*",                                \
+			"H H" },                                                       \
+		{ "model." stack ".layers." count ".fc1.*", inner " H" },              \
+		{ "model." stack ".layers." count ".fc2.*", "H " inner },              \
+	{                                                                              \
+		"model." stack ".layers." count ".{self_attn,final}_layer_norm.*", "H" \
+	}
+#define CROSS "model.decoder.layers.%D.encoder_attn"
+static const struct row bart[] = {
+	{ "model.shared.weight", "V H", .tie = ALWAYS },
+	BART("encoder", "%L", "self_attn", "I"),
+	BART("decoder", "%D", "self_attn", "J"),
+	{ CROSS ".{q_proj,k_proj,v_proj,out_proj}.*", "H H" },
+	{ CROSS "_layer_norm.*", "H" },
+	{ "lm_head.weight", "V H", LANGUAGE, .tie = ALWAYS },
+	{ "final_logits_bias", "1 V", LANGUAGE, .tie = OPTIONAL },
+	{ "classification_head.dense.*", "H H", SEQUENCE },
+	{ "classification_head.out_proj.*", "N H", SEQUENCE },
+};
+
 #define SEEN "vision_model.encoder.layers.%l."
 static const struct row clip[] = {
 	{ "logit_scale", "" },
@@ -431,10 +499,15 @@ static const struct model_family {
 	uint32_t heads;             /* classes that are known */
 	bool needs_class;           /* it has no language model by default */
 	bool needs_tie;             /* untied before transformers 5: not known */
+	bool is_tied;               /* untied: not known */
 	bool is_renamed;            /* names in memory are others */
 #define ROWS(of) of, FSDP_COUNT(of)
 } of_decoder = { ROWS(decoder), "model.", "model.layers.%L.",
 	LANGUAGE | SEQUENCE | BARE },
+  of_granitemoe = { ROWS(granitemoe), "model.", "model.layers.%L.", LANGUAGE | BARE },
+  of_gpt_oss = { ROWS(gpt_oss), "model.", "model.layers.%L.", LANGUAGE | BARE },
+  of_bart = { ROWS(bart), "model.", NULL, LANGUAGE | SEQUENCE | BARE, .needs_class = true,
+	  .is_tied = true },
   of_starcoder2 = { ROWS(starcoder2), "model.", "model.layers.%L.", LANGUAGE | BARE },
   of_phi = { ROWS(phi), "model.", "model.layers.%L.", LANGUAGE | BARE },
   of_gpt2 = { ROWS(gpt2), "transformer.", "transformer.h.%L.",
@@ -483,12 +556,28 @@ static const struct architecture {
 		"K=4 E=128 M=768" },
 	{ "qwen2_moe", &of_decoder, LLAMA | EXPERTS | SHARED | QKV_BIAS, QKV_BIAS | TIED,
 		"K=16 E=60 M=1408 S=5632" },
-	{ "phi3", &of_decoder, LLAMA | FUSED, TIED },
+	{ "olmoe", &of_decoder, LLAMA | EXPERTS | ALL_NORMS, ATTENTION, "E=64 M=I" },
+	{ "phi3", &of_decoder, LLAMA | FUSED | GATE_UP, TIED },
+	{ "glm", &of_decoder, LLAMA | GATE_UP | QKV_BIAS, QKV_BIAS | TIED, "w=128 K=2" },
+	{ "glm4", &of_decoder, LLAMA | GATE_UP | AROUND | QKV_BIAS, QKV_BIAS | TIED,
+		"w=128 K=2" },
+	{ "helium", &of_decoder, LLAMA, QKV_BIAS | MLP_BIAS | TIED, "w=128 K=20" },
+	{ "seed_oss", &of_decoder, LLAMA | QKV_BIAS, QKV_BIAS | MLP_BIAS | TIED,
+		"w=128 K=8" },
+	{ "arcee", &of_decoder, LLAMA | UNGATED, ATTENTION | MLP_BIAS },
+	{ "nemotron", &of_decoder, LLAMA | UNGATED | NORM_BIAS, ATTENTION | MLP_BIAS },
+	{ "exaone4", &of_decoder, POST_NORM | POST_MLP | HEAD_NORMS | LAST_NORM, TIED,
+		"K=32" },
 	{ "gemma", &of_decoder, LLAMA | TIED, ATTENTION, "w=256 K=16" },
 	{ "gemma2", &of_decoder, OUTER, ATTENTION, "w=256 K=4" },
 	{ "gemma3_text", &of_decoder, OUTER | HEAD_NORMS, ATTENTION, "w=256 K=4" },
 	{ "smollm3", &of_decoder, LLAMA | TIED, ATTENTION | MLP_BIAS, "K=4" },
 	{ "cohere", &of_decoder, INNER_NORM | LAST_NORM | TIED, ATTENTION },
+	{ "cohere2", &of_decoder, INNER_NORM | LAST_NORM | TIED, ATTENTION },
+	{ "granitemoe", &of_granitemoe, 0, ATTENTION, "E=8" },
+	{ "gpt_oss", &of_gpt_oss, QKV_BIAS | OUT_BIAS, ATTENTION, "w=64 K=8 E=128" },
+	{ "bart", &of_bart, TIED, TIED },
+	{ "mbart", &of_bart, TIED | LAST_NORM, TIED },
 	{ "olmo", &of_decoder, 0, ATTENTION },
 	{ "olmo2", &of_decoder, OLMO, ATTENTION },
 	{ "olmo3", &of_decoder, OLMO, ATTENTION },
@@ -508,6 +597,7 @@ static const struct architecture {
 	{ "bert", &of_bert, TIED, TIED, "V=30522 H=768 I=3072 L=12 P=512 T=2" },
 	{ "roberta", &of_roberta, TIED, TIED },
 	{ "xlm-roberta", &of_roberta, TIED, TIED },
+	{ "camembert", &of_roberta, TIED, TIED },
 	{ "distilbert", &of_distilbert },
 	{ "vit", &of_vit, QKV_BIAS, QKV_BIAS, "H=768 I=3072 L=12 G=224 Z=16 C=3" },
 };
@@ -665,7 +755,8 @@ static bool read_flags(struct building *building)
 		if (fsdp_span_ends(name, fsdp_span_text(class_ends[i].end)))
 			head = class_ends[i].head;
 	/* Its decoder alone. */
-	if (of->family == &of_whisper && fsdp_span_ends(name, FSDP_SPAN("ForCausalLM")))
+	if ((of->family == &of_whisper || of->family == &of_bart) &&
+		fsdp_span_ends(name, FSDP_SPAN("ForCausalLM")))
 		head = 0;
 	building->flags = flags | (head & of->family->heads);
 	for (size_t i = 0; i < FSDP_COUNT(module_keys); i++)
@@ -683,7 +774,9 @@ static bool read_flags(struct building *building)
 			fsdp_load_find_set(loading, CONFIG, "mlp_only_layers") != NULL))
 		return false;
 	return (building->flags & HEADS) != 0 &&
-	       (!of->family->needs_tie || (flags & TIED) != 0 || !loading->is_before_5);
+	       ((flags & TIED) != 0 ||
+		       (!of->family->is_tied &&
+			       (!of->family->needs_tie || !loading->is_before_5)));
 }
 
 /* ---- adding ---- */
@@ -699,6 +792,7 @@ static bool add(struct building *building, struct fsdp_span name, const struct r
 		[HEAD] = { FSDP_LOAD_UNTIED, FSDP_LOAD_TIED_WEIGHT },
 		[HEAD_BIAS] = { FSDP_LOAD_UNTIED, FSDP_LOAD_TIED_BIAS },
 		[EITHER] = { FSDP_LOAD_EITHER, FSDP_LOAD_TIED_WEIGHT },
+		[OPTIONAL] = { FSDP_LOAD_OPTIONAL, FSDP_LOAD_OPTIONAL },
 	};
 	struct fsdp_loading *loading = building->loading;
 	const char *prefix = building->of->family->prefix;

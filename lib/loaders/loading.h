@@ -39,6 +39,7 @@ enum fsdp_load_tie {
 	FSDP_LOAD_TIED_WEIGHT, /* of the embedding and the head */
 	FSDP_LOAD_TIED_BIAS,   /* of the head */
 	FSDP_LOAD_EITHER,      /* two names of one head */
+	FSDP_LOAD_OPTIONAL,    /* none of the model misses it */
 	FSDP_LOAD_TIE_COUNT
 };
 

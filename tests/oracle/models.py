@@ -18,6 +18,8 @@ N = {"vocab_size": 64, "n_embd": 16, "n_layer": 2, "n_head": 4}
 T5 = {"vocab_size": 64, "d_model": 16, "d_kv": 4, "d_ff": 24, "num_layers": 2, "num_heads": 4}
 FEW = {"vocab_size": 64, "hidden_size": 16, "num_attention_heads": 4}
 TOWER = SIZES | {"max_position_embeddings": 16, "image_size": 16, "patch_size": 8}
+BART = {"vocab_size": 64, "d_model": 16, "encoder_layers": 2, "decoder_layers": 3, "encoder_ffn_dim": 24, "decoder_ffn_dim": 20,
+        "encoder_attention_heads": 4, "decoder_attention_heads": 4, "max_position_embeddings": 32, "pad_token_id": 0}
 # class, configuration
 KINDS = [
     ("LlamaForCausalLM", KV), ("LlamaForCausalLM", KV | {"attention_bias": True, "mlp_bias": True}), ("LlamaModel", KV),
@@ -41,6 +43,12 @@ KINDS = [
     ("RobertaForMaskedLM", SIZES), ("RobertaForSequenceClassification", SIZES | {"num_labels": 4}), ("XLMRobertaForSequenceClassification", SIZES),
     ("DistilBertForSequenceClassification", {"vocab_size": 64, "dim": 16, "hidden_dim": 24, "n_layers": 2, "n_heads": 4}),
     ("ViTForImageClassification", SIZES | {"image_size": 16, "patch_size": 8}),
+    ("OlmoeForCausalLM", KV | {"num_experts": 4}), ("GraniteMoeForCausalLM", KV | {"num_local_experts": 4}), ("GlmForCausalLM", KV | {"head_dim": 8}),
+    ("GptOssForCausalLM", KV | {"num_local_experts": 4, "head_dim": 8}), ("Glm4ForCausalLM", KV | {"head_dim": 8, "attention_bias": False}),
+    ("HeliumForCausalLM", KV | {"head_dim": 4, "attention_bias": True}), ("SeedOssForCausalLM", KV | {"head_dim": 8}), ("ArceeForCausalLM", KV | {"mlp_bias": True}),
+    ("NemotronForCausalLM", KV | {"attention_bias": True}), ("Exaone4ForCausalLM", KV), ("Cohere2ForCausalLM", KV), ("CamembertForMaskedLM", SIZES),
+    ("BartForConditionalGeneration", BART), ("BartForSequenceClassification", BART | {"num_labels": 4}), ("BartModel", BART),
+    ("MBartForConditionalGeneration", BART),
 ]
 
 
