@@ -45,11 +45,11 @@ struct adapter_member {
 	uint8_t needs;           /* number of a member that is stored, too; 0: none */
 	uint8_t also_needs;      /* another one … */
 	const char *flag;        /* … if this is set */
-	uint8_t unsized_by;      /* with this member present `size` is unknown; 0: none */
-	uint32_t rank_dim;       /* dimension that is the rank, from 1; 0: none */
-	enum size size;          /* what dimension `at` is … */
-	uint32_t at, times_at;   /* … times that dimension; 0: no other … */
-	const char *times;       /* … times that setting; NULL: none */
+	uint8_t unsized_by; /* with this member `size` is unknown, `needs` too; 0: none */
+	uint32_t rank_dim;  /* dimension that is the rank, from 1; 0: none */
+	enum size size;     /* what dimension `at` is … */
+	uint32_t at, times_at; /* … times that dimension; 0: no other … */
+	const char *times;     /* … times that setting; NULL: none */
 };
 
 enum { LORA_A = 1, LORA_B, EMBEDDING_A, EMBEDDING_B, MAGNITUDE, LORA_BIAS };
@@ -73,7 +73,7 @@ static const struct adapter_form {
 			.at = 1 },
 		[EMBEDDING_B] = { "lora_embedding_B", "", .needs = EMBEDDING_A, .rank_dim = 2,
 			.size = COLUMNS, .at = 0 },
-		[MAGNITUDE] = { "lora_magnitude_vector", "", ".weight",
+		[MAGNITUDE] = { "lora_magnitude_vector", "", ".weight", .needs = LORA_A,
 			.unsized_by = EMBEDDING_A, .size = SIDE },
 		[LORA_BIAS] = { "lora_B", ".bias", .size = OUT, .at = 0 } } },
 	{ .type = "IA3", .members = { { 0 }, { "ia3_l", "", .size = SIDE } } },
@@ -334,10 +334,13 @@ static bool read_member(
 		return false;
 	part->member = part->lacking = member;
 	part->module = parent(rest);
-	part->is |= (part->is & PREFIXED) != 0 &&
-				    fsdp_span_behind(part->module, PREFIX, &part->module)
-			    ? LIVE
-			    : RENAMED;
+	part->is |=
+		(part->is & PREFIXED) != 0 &&
+				fsdp_span_behind(part->module, PREFIX, &part->module) &&
+				(part->adapter.size == 0 ||
+					fsdp_span_is(part->adapter, ".default"))
+			? LIVE
+			: RENAMED;
 	return true;
 }
 
@@ -441,15 +444,30 @@ static void mark_rank(const struct adapter *adapter, struct peft_part *part)
 		part->found = part->dims;
 }
 
-/* A member against its module. A Conv1D has its inputs first. The inputs of a convolution
- * are those of a group, and often times its extent. IA3 scales what goes into some
- * modules, and what comes out of the others. */
+/* Whether the inputs of a module come first: the library corrects fan_in_fan_out by the
+ * class of the module. Modules with these names are Conv1D or linear ones. */
+static bool is_conv1d(const struct adapter *adapter, const struct peft_part *part,
+	const struct fsdp_load_tensor *base)
+{
+	const struct adapter_member *member = part->member;
+
+	return base->dims == 2 &&
+	       fsdp_span_is_any(
+		       fsdp_span_last(part->module, '.'), "c_attn q_attn c_proj c_fc") &&
+	       (is_set(adapter, "fan_in_fan_out") ||
+		       (member->size != SIDE && size_at(part, member->at) !=
+							base->shape[member->size == IN]));
+}
+
+/* A member against its module. The inputs of a convolution are those of a group, and
+ * often times its extent. IA3 scales what goes into some modules, and what comes out of
+ * the others. */
 static void check_size(struct adapter *adapter, struct peft_part *part,
 	const struct fsdp_load_tensor *base, bool scales_inputs)
 {
 	const struct adapter_member *member = part->member;
 	bool is_input = member->size == IN || (member->size == SIDE && scales_inputs);
-	bool is_turned = base->dims == 2 && is_set(adapter, "fan_in_fan_out");
+	bool is_turned = is_conv1d(adapter, part, base);
 	uint64_t wanted, found = 0;
 	int64_t times = 1;
 	bool is_known;
@@ -504,8 +522,8 @@ static void mark_part(struct adapter *adapter, struct peft_part *part)
 		adapter->tokens = part->dims > 0 ? part->shape[0] : 0;
 	for (size_t i = 0; i < MEMBERS && part->member == NULL; i++) {
 		member = &adapter->form->members[i];
-		if (member->name != NULL && !read_member(part, member, member->tail))
-			(void)read_member(part, member, member->live_tail);
+		if (member->name != NULL && !read_member(part, member, member->live_tail))
+			(void)read_member(part, member, member->tail);
 	}
 	member = part->member;
 	if (adapter->form->is_prompt || member != NULL ||
@@ -523,7 +541,10 @@ static void mark_part(struct adapter *adapter, struct peft_part *part)
 					? member->also_needs
 					: 0;
 		if ((part->is & HALF) == 0 && needed != 0 &&
-			!has_member(adapter, part->module, needed, part->adapter)) {
+			!has_member(adapter, part->module, needed, part->adapter) &&
+			(member->unsized_by == 0 ||
+				!has_member(adapter, part->module, member->unsized_by,
+					part->adapter))) {
 			part->is |= HALF;
 			part->lacking = &adapter->form->members[needed];
 		}
@@ -624,7 +645,7 @@ static void check_targets(struct adapter *adapter)
 	for (const struct peft_part *part = adapter->parts; part < adapter->end; part++) {
 		if ((part->is & LIVE) != 0)
 			add_word(live, fsdp_span_last(part->module, '.'), &is_live_full);
-		has_members |= part->member != NULL;
+		has_members |= (part->is & LIVE) != 0;
 		has_named |= part->member != NULL && is_named(adapter, part->module);
 	}
 	for (const struct peft_part *part = adapter->end; part < adapter->last; part++)
@@ -859,6 +880,26 @@ static bool has_part(struct fsdp_loading *loading)
 			fsdp_load_name(
 				loading, mark == MAYBE_GONE ? part->module : part->whole);
 	return true;
+}
+
+/* Tensors that are none of an adapter of this type. */
+static bool has_no_member(struct fsdp_loading *loading)
+{
+	const struct adapter *adapter = loading->own;
+
+	for (const struct peft_part *part = adapter->parts; part < adapter->end; part++)
+		if (part->member != NULL)
+			return false;
+	return is_set(adapter, "target_modules") &&
+	       fsdp_load_set_word(loading, 0, adapter->parts->whole);
+}
+
+static bool limits_layers_of_text(struct fsdp_loading *loading)
+{
+	const struct adapter *adapter = loading->own;
+
+	return setting(adapter, "target_modules").text.size != 0 &&
+	       setting(adapter, "layers_to_transform").kind != FSDP_TOKEN_NONE;
 }
 
 /* Word 4: what helps: only if both matrices of all modules have this rank, and none could
@@ -1129,6 +1170,9 @@ static const struct fsdp_load_rule rules[] = {
 	FSDP_REFUSES(ADAPTER_TARGETS, .when = EMPTY | STORED, .unless = PROMPTS,
 		.message = "target_modules in adapter_config.json is empty",
 		.fix = "{9}"),
+	FSDP_REFUSES(CONFIG, limits_layers_of_text,
+		"layers_to_transform is set, and target_modules is not a list",
+		.when = LORA),
 	FSDP_REFUSES(ADAPTER_TARGETS, .when = ALL_EXCLUDED,
 		.message = "exclude_modules excludes all of target_modules",
 		.fix = "take the targets out of exclude_modules"),
@@ -1183,6 +1227,9 @@ static const struct fsdp_load_rule rules[] = {
 		.message =
 			"the adapter file holds other tensors, as of a full model, and none of an adapter: it has no effect",
 		.fix = FSDP_NO_FIX),
+	FSDP_DIFFERS(OTHER_NAMES, has_no_member,
+		"{0} is not a name of an adapter of type {5}, and no other name is one: it has no effect",
+		FSDP_NO_FIX, .when = OWN_TENSORS | STORED, .unless = PROMPTS),
 	FSDP_DIFFERS(MISSING_TENSOR, .when = OPENED, .unless = STORED, .fix = FSDP_NO_FIX,
 		.message = "no tensor of the adapter is stored: it has no effect"),
 	FSDP_DIFFERS(OTHER_NAMES, has_part,

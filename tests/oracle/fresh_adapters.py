@@ -180,6 +180,13 @@ def broken(base, state, config):
             yield f"{part} with a row more", lambda s, n=name: longer(s, n), None, {}
     yield "with one more", lambda s: {**s, "base_model.model.more": torch.ones(2)}, None, {}
     yield "compiled", lambda s: {"_orig_mod." + n: t for n, t in s.items()}, None, {}
+    if any(".lora_B." in n for n in state):
+        yield "in small letters", lambda s: {n.replace("lora_A", "lora_a").replace("lora_B", "lora_b"): t for n, t in s.items()}, None, {}
+        yield "with the name of an adapter", lambda s: {n.replace("lora_A.", "lora_A.own.").replace("lora_B.", "lora_B.own."): t for n, t in s.items()}, None, {}
+    if config.get("fan_in_fan_out") is False:
+        yield "with inputs called first", None, lambda c: c.update(fan_in_fan_out=True), {}
+    if config.get("layers_to_transform"):
+        yield "all linear", None, lambda c: c.update(target_modules="all-linear"), {}
     for key in ("r", "num_virtual_tokens"):
         if isinstance(config.get(key), int):
             yield f"another {key}", None, lambda c, k=key: c.update({k: c[k] * 2}), {}

@@ -115,6 +115,8 @@ static void judge(const struct adapter *adapters, size_t count)
 #define PAIR(module, a, b) module ".lora_A.weight " a " " module ".lora_B.weight " b " "
 #define LORA "{\"peft_type\": \"LORA\", \"r\": 2, \"target_modules\": [\"q\"]"
 #define Q PAIR("m.h.0.q", "2x3", "4x2")
+#define CONV1D "{\"peft_type\": \"LORA\", \"r\": 2, \"target_modules\": [\"c_attn\"]"
+#define C_ATTN PAIR("m.h.0.c_attn", "2x3", "4x2")
 
 #define ALL_LINEAR \
 	"{\"peft_type\": \"LORA\", \"r\": 2, \"target_modules\": \"all-linear\""
@@ -153,9 +155,14 @@ static void modules_of_the_base_are_compared(void **state)
 		{ LORA "}", Q, "m.h.0.q.weight 4x3", "loads" },
 		{ LORA "}", Q, "m.h.0.q.weight 4x5", "refuses base-model" },
 		{ LORA "}", Q, "m.h.0.q.weight 5x3", "refuses base-model" },
-		/* The weight of a Conv1D is turned. */
-		{ LORA ", \"fan_in_fan_out\": true}", Q, "m.h.0.q.weight 3x4", "loads" },
-		{ LORA ", \"fan_in_fan_out\": true}", Q, "m.h.0.q.weight 4x3",
+		/* The weight of a Conv1D is turned, and that of a linear layer is not. */
+		{ LORA ", \"fan_in_fan_out\": true}", Q, "m.h.0.q.weight 4x3", "loads" },
+		{ CONV1D "}", C_ATTN, "m.h.0.c_attn.weight 3x4", "loads" },
+		{ CONV1D ", \"fan_in_fan_out\": true}", C_ATTN, "m.h.0.c_attn.weight 3x4",
+			"loads" },
+		{ CONV1D ", \"fan_in_fan_out\": true}", C_ATTN, "m.h.0.c_attn.weight 4x3",
+			"refuses base-model" },
+		{ LORA ", \"fan_in_fan_out\": true}", Q, "m.h.0.q.weight 3x4",
 			"refuses base-model" },
 		{ LORA "}", Q, "m.h.0.q.weight 4x3 m.h.1.q.weight 4x3",
 			"differs base-model" },
@@ -309,6 +316,11 @@ static void parts_of_lora_come_together(void **state)
 		{ LORA "}",
 			"m.h.0.q.lora_A.default.weight 2x3 m.h.0.q.lora_B.default.weight 4x2",
 			"m.h.0.q.weight 4x3", "loads" },
+		{ LORA "}", "m.h.0.q.lora_A.own.weight 2x3 m.h.0.q.lora_B.own.weight 4x2",
+			NULL, "differs other-names" },
+		{ LORA ", \"use_dora\": true}",
+			"m.h.0.q.lora_a.weight 2x3 m.h.0.q.lora_magnitude_vector 4", NULL,
+			"differs missing-tensor" },
 		{ LORA "}",
 			"m.h.0.q.lora_A.default.weight 2x3 m.h.0.q.lora_B.default.weight 4x2",
 			"m.h.0.q.weight 5x3", "refuses base-model" },
