@@ -162,7 +162,9 @@ static void check_empties(const struct empties *empties)
 		fsdp_find(checking->findings, FSDP_RULE_EMPTY_PARAMETER,
 			FSDP_PLACE(.tensor = names.names[0], .affected = names.names,
 				.affected_count = names.count,
-				.severity = evidence == MOST_ARE ? FSDP_ERROR + 1 : 0,
+				.severity = evidence == MOST_ARE || evidence == HAS_TYPE
+						    ? FSDP_ERROR + 1
+						    : 0,
 				.fix = !are_bare
 					       ? "save a full state dict (get_model_state_dict)"
 				       : are_of_zero

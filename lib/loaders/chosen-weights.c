@@ -635,16 +635,19 @@ bool fsdp_load_is_misshaped(struct fsdp_loading *loading)
 bool fsdp_load_has_other_experts(struct fsdp_loading *loading)
 {
 	enum { GATE = FSDP_LOAD_EXPERT_GATE, UP, DOWN };
+	static const char matrices[] =
+		".w1.weight .w2.weight .w3.weight .gate_proj.weight "
+		".up_proj.weight .down_proj.weight";
 	const struct fsdp_load_tensors *model = &loading->model;
 	bool fewer = loading->rule->arg != 0;
 
 	if (!fsdp_load_compare(loading))
 		return false;
+	/* Under another name they may be joined, too. */
 	for (size_t i = 0; i < loading->stored.count; i++)
 		if (loading->stored.items[i].match == NULL &&
-			memmem(loading->stored.items[i].name.data,
-				loading->stored.items[i].name.size, ".experts.",
-				9) != NULL)
+			fsdp_span_has_any(loading->stored.items[i].name, ".experts.") &&
+			fsdp_span_ends_any(loading->stored.items[i].name, matrices))
 			return false;
 	for (size_t at = 0, next; at < model->count; at = next) {
 		size_t lacking[FSDP_LOAD_EXPERT_COUNT] = { 0 },

@@ -29,7 +29,8 @@ enum {
 	EMPTY_MAP = 1 << 10,
 	NO_METADATA = 1 << 11,
 	OTHER_DTYPE = 1 << 12,
-	OTHER_LAYERS = 1 << 13
+	OTHER_LAYERS = 1 << 13,
+	ADAPTER_WEIGHTS = 1 << 14
 };
 
 /* Kept words: the dtype; numbers of layer_types and of layers. */
@@ -38,6 +39,7 @@ enum { DTYPE = FSDP_LOAD_WORDS, TYPES, LAYERS };
 static const struct fsdp_load_fact facts[] = {
 	{ CONFIG, FILE_NAME },
 	{ ADAPTER, "adapter_config.json" },
+	{ ADAPTER_WEIGHTS, "adapter_model.safetensors adapter_model.bin" },
 	{ FSDP, "pytorch_model_fsdp_0/.metadata" },
 	{ SHARDS, "model-0*.safetensors" },
 	{ 0 },
@@ -297,10 +299,11 @@ static bool omits_scales(struct fsdp_loading *loading)
 	"the directory has no model.safetensors, pytorch_model.bin or index of either"
 
 /* Of a class whose names are not known, too: no model of transformers has such names. The
- * first word is also a module's own name further in. */
+ * first ones are also a module's own name further in. */
 static bool has_wrapped_names(struct fsdp_loading *loading)
 {
-	static const char *const words[] = { "module.", "_orig_mod.",
+	enum { FIRST_ONLY = 2 };
+	static const char *const words[] = { "module.", "base_model.model.", "_orig_mod.",
 		"_fsdp_wrapped_module.", "_checkpoint_wrapped_module." };
 	const struct fsdp_load_tensors *stored;
 
@@ -312,12 +315,13 @@ static bool has_wrapped_names(struct fsdp_loading *loading)
 	stored = fsdp_load_list_all(loading);
 	for (size_t i = 0; i < FSDP_COUNT(words); i++) {
 		for (size_t k = 0; k < stored->count; k++)
-			if (i == 0 ? fsdp_span_begins(stored->items[k].name,
-					     fsdp_span_text(words[i]))
-				   : fsdp_span_has_any(stored->items[k].name, words[i]))
+			if (i < FIRST_ONLY ? fsdp_span_begins(stored->items[k].name,
+						     fsdp_span_text(words[i]))
+					   : fsdp_span_has_any(
+						     stored->items[k].name, words[i]))
 				fsdp_load_name(loading, stored->items[k].name);
 		if (loading->all_names > 0 &&
-			(i > 0 || loading->all_names == stored->count))
+			(i >= FIRST_ONLY || loading->all_names == stored->count))
 			return fsdp_load_report(loading, 0, "%s", words[i]);
 		fsdp_load_clear(loading);
 	}
@@ -385,6 +389,10 @@ static const struct fsdp_load_rule rules[] = {
 		.since = "5"),
 	FSDP_REFUSES(NO_STATE_DICT, fsdp_load_has_unusual_key, .since = "5"),
 	FSDP_NOT_JUDGED(UNREAD, fsdp_load_cannot_open),
+	FSDP_DIFFERS(NO_STATE_DICT, fsdp_load_is_nested,
+		"{0} contains {1}: all weights stay randomly initialized",
+		"save only the inner dict with the tensors", .unless = NO_TYPE,
+		.ends = true),
 	FSDP_DIFFERS(OTHER_NAMES, has_wrapped_names,
 		"names have the segment {0}, which a wrapper adds: their weights stay randomly initialized",
 		"fsdp-inspect export --strip={0}"),
@@ -419,6 +427,10 @@ static const struct fsdp_load_rule rules[] = {
 	FSDP_DIFFERS(MISSING_TENSOR, fsdp_load_misses, NULL, FSDP_NO_FIX,
 		.arg = FSDP_LOAD_ONLY_MISSING),
 	FSDP_COMPARES_SETS(0),
+	FSDP_REFUSES(ADAPTER, .when = ADAPTER, .unless = ADAPTER_WEIGHTS, .since = "5",
+		.message =
+			"adapter_config.json is next to the model, and the adapter's weights are missing",
+		.fix = "move adapter_config.json away, or put the adapter's weights next to it"),
 	FSDP_DIFFERS(ADAPTER, .when = ADAPTER, .since = "5",
 		.message =
 			"the adapter next to the model is put on it: weights get names with base_layer",
