@@ -57,7 +57,7 @@ def write(folder, tensors):
     save_file({name: tensor.contiguous() for name, tensor in tensors.items()}, os.path.join(folder, "model.safetensors"), metadata={"format": "pt"})
 
 
-def faults(folder, tensors):
+def faults(folder, tensors, own):
     """Changes what was saved, one after the other."""
     names = sorted(tensors)
     yield "good", tensors
@@ -65,7 +65,7 @@ def faults(folder, tensors):
         yield f"without {name}", {n: t for n, t in tensors.items() if n != name}
     widest = max(names, key=lambda n: (tensors[n].dim(), n))
     yield f"rows of {widest}", tensors | {widest: tensors[widest][:-1]}
-    for prefix in ("module.", "model."):
+    for prefix in ("module.", "model.", own + "."):  # the last is that of the base model
         yield f"prefix {prefix}", {prefix + n: t for n, t in tensors.items()}
     yield "an extra tensor", tensors | {"extra.weight": tensors[names[0]].clone()}
     path = os.path.join(folder, "config.json")
@@ -94,7 +94,7 @@ def judge(args, transformers, name, config):
     model = getattr(transformers, name)
     with tempfile.TemporaryDirectory() as folder, contextlib.redirect_stderr(io.StringIO()):
         model(model.config_class(**config)).save_pretrained(folder)
-        for fault, tensors in faults(folder, load_file(os.path.join(folder, "model.safetensors"))):
+        for fault, tensors in faults(folder, load_file(os.path.join(folder, "model.safetensors")), model.base_model_prefix):
             write(folder, tensors)
             real = tried(model, folder)
             doc = envelope(run(args, "audit", "--json", "--for=hf", folder), problems, (0, 1, 3))
