@@ -1005,6 +1005,36 @@ static bool has_unstripped_module(struct fsdp_loading *loading)
 
 /* ---- the base model, if its names are known ---- */
 
+#define HEADS "lm_head embed_out proj_out output_layer"
+
+/* Of GPT-NeoX, in memory lm_head from transformers 5 on. */
+static bool is_renamed_head(struct fsdp_span name)
+{
+	return fsdp_span_is(name, "embed_out.weight");
+}
+
+/* A head that neither the adapter nor the base has stored, or that transformers calls
+ * otherwise in memory: a base that ties it does not store it. */
+static bool lacks_head(struct fsdp_loading *loading)
+{
+	const struct adapter *adapter = loading->own;
+	const struct adapter_words *whole = &adapter->lists[WHOLE];
+
+	for (size_t i = 0; i < whole->count; i++) {
+		bool has_one = !fsdp_span_is_any(whole->items[i], HEADS);
+
+		for (const struct peft_part *part = adapter->parts;
+			part < adapter->last && !has_one; part++)
+			has_one = part < adapter->end
+					  ? is_held_by(part->rest, whole->items[i])
+					  : is_held_by(part->whole, whole->items[i]) &&
+						    !is_renamed_head(part->whole);
+		if (!has_one)
+			return fsdp_load_set_word(loading, 0, whole->items[i]);
+	}
+	return false;
+}
+
 /* A tensor of the base that the adapter has to have, too. Word 4: what helps, if the
  * names are those of the base. */
 static bool lacks_module_of_base(struct fsdp_loading *loading)
@@ -1016,6 +1046,7 @@ static bool lacks_module_of_base(struct fsdp_loading *loading)
 	for (size_t i = 0; adapter->checkpoint != NULL && i < whole->count; i++)
 		for (base = adapter->end; base < adapter->last; base++) {
 			if (!is_held_by(base->whole, whole->items[i]) ||
+				is_renamed_head(base->whole) ||
 				has_stored(
 					adapter, PREFIX "%.*s", FSDP_TEXT(base->whole)))
 				continue;
@@ -1240,6 +1271,9 @@ static const struct fsdp_load_rule rules[] = {
 	FSDP_NOT_JUDGED(ADAPTER_MODULES, lacks_whole,
 		"modules_to_save lists {0}, which is not stored; the base may have it",
 		EXPECT_BASE, .arg = 1, .unless = FSDP_LOAD_EXPECTS),
+	FSDP_NOT_JUDGED(ADAPTER_MODULES, lacks_head,
+		"modules_to_save lists {0}, which is not stored; the base may have it, tied or under another name",
+		.when = FSDP_LOAD_EXPECTS),
 	FSDP_NOT_JUDGED(ADAPTER_TARGETS, .when = USES_NOTHING, .fix = EXPECT_BASE,
 		.message =
 			"no stored tensor is of a module in target_modules; the base may have some"),

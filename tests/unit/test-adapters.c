@@ -353,6 +353,13 @@ static void whole_modules_are_asked_for_by_name(void **state)
 			"refuses adapter-modules" },
 		{ WHOLE, Q "m.head.weight 9x3", "m.h.0.q.weight 4x3 m.head.weight 8x3",
 			"refuses base-model" },
+		/* A base that ties its head does not store it; that of GPT-NeoX has
+		 * another name in memory. */
+		{ LORA ", \"modules_to_save\": [\"lm_head\"]}", Q, "m.h.0.q.weight 4x3",
+			"not_judged adapter-modules" },
+		{ LORA ", \"modules_to_save\": [\"embed_out\"]}", Q,
+			"m.h.0.q.weight 4x3 embed_out.weight 9x3",
+			"not_judged adapter-modules" },
 		/* The library looks at the ends of names, not of their segments. */
 		{ WHOLE, Q "m.head.weight 9x3",
 			"m.h.0.q.weight 4x3 m.head.weight 9x3 m.ahead.weight 1",
