@@ -1127,6 +1127,15 @@ static bool lacks_target(struct fsdp_loading *loading)
 			  : "");
 }
 
+/* Word 4: what helps: if layers of the base lack their adapters, these are numbered
+ * otherwise, and no base fits them. */
+static bool is_beyond(struct fsdp_loading *loading)
+{
+	return has_part(loading) &&
+	       fsdp_load_report(loading, 4, "%s",
+		       find_part(loading->own, GONE) == NULL ? TRAINED_ON : "");
+}
+
 /* The base is on the hub, or cannot be read. Prompts are built from what the
  * configuration has alone. */
 static bool has_no_base(struct fsdp_loading *loading)
@@ -1291,9 +1300,9 @@ static const struct fsdp_load_rule rules[] = {
 	FSDP_DIFFERS(BASE_MODEL, has_part,
 		"{0} was trained but is missing: the base's values are used", FSDP_NO_FIX,
 		.arg = LOST_BIAS | NAMES),
-	FSDP_DIFFERS(BASE_MODEL, has_part,
+	FSDP_DIFFERS(BASE_MODEL, is_beyond,
 		"{0} has no effect: its layer is beyond the {6} layers of the base",
-		.arg = LATER | NAMES),
+		"{4}", .arg = LATER | NAMES),
 	FSDP_NOT_JUDGED(BASE_MODEL, has_part,
 		"the base may need {0}: regular expressions for modules are not evaluated",
 		FSDP_NO_FIX, .arg = GONE | NAMES | AS_LIVE, .when = PATTERNS),
