@@ -1024,7 +1024,10 @@ static void check_split(const struct hf *hf, const bool *here)
 	if (split->of > 1)
 		fsdp_find(findings, FSDP_RULE_MISSING_FILE,
 			FSDP_PLACE(.file = fsdp_span_text(name),
-				.fix = split->count == split->of ? MAKE_INDEX : NULL),
+				.fix = split->count != split->of ? NULL
+				       : split->is_bin
+					       ? "fsdp-inspect export --partial -o OUT DIR"
+					       : MAKE_INDEX),
 			"index file is missing (%u shards found)", split->count);
 }
 
