@@ -625,7 +625,8 @@ bool fsdp_torch_hides(struct fsdp_torch *torch, fsdp_ref ref)
 		torch->hiders = fsdp_arena_take(torch->scratch, bound + 1, 1);
 	while (torch->hiding.count != 0) {
 		fsdp_ref at =
-			*(fsdp_ref *)fsdp_vec_at(&torch->hiding, --torch->hiding.count);
+			*(fsdp_ref *)fsdp_vec_at(&torch->hiding, torch->hiding.count - 1);
+		torch->hiding.count--;
 		unsigned char *seen =
 			&torch->hiders[fsdp_pickle_identity(torch->pickle, at)];
 		if (has_elements(torch->pickle, at)) {
