@@ -263,7 +263,7 @@ static bool print_loaders(const struct verdict *verdict, struct out *out)
 }
 
 /* "PyTorch distributed checkpoint (DCP), 4 ranks: 14 parameter tensors, 42 optimizer
- * states" */
+ * states". The parts that merge reads do not have it. */
 static void show_format(const struct verdict *verdict, struct out *out)
 {
 	static const struct {
@@ -304,7 +304,6 @@ static void show_level(
 		[FSDP_LEVEL_VALUES] = "headers, metadata, contents and values",
 	};
 
-	show_format(verdict, out);
 	out_values_line(out, NULL,
 		"  checked: {}[; read {}][, {} of it compared with checksums]{}",
 		value_word(
@@ -367,6 +366,8 @@ static void show_verdict(
 					    ? verdict->open
 					    : FSDP_REASON_NONE));
 	out_line_end(out);
+	if (run->common->quiet == 0)
+		show_format(verdict, out);
 	show_level(verdict, out, audit);
 }
 
