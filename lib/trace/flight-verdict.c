@@ -84,7 +84,7 @@ static int64_t time_of(const struct fsdp_flight_entry *entry)
  * waits for these. */
 static void wait_in_team(struct join *join, const struct fsdp_flight_team *team)
 {
-	const struct fsdp_flight_roster *roster = team->roster;
+	struct fsdp_flight_roster *roster = team->roster;
 	const struct fsdp_flight_item *items = team->collectives;
 	bool waits = false;
 	if (roster == NULL || roster->heard_count == roster->count)
@@ -112,7 +112,11 @@ static void wait_in_team(struct join *join, const struct fsdp_flight_team *team)
 		join->states[rank] |= WAITS | WAITS_FOR_SOME;
 		waits = true;
 	}
-	for (size_t i = 0; waits && i < roster->count; i++) {
+	/* Many groups can have the same ranks. */
+	if (!waits || roster->is_awaited)
+		return;
+	roster->is_awaited = true;
+	for (size_t i = 0; i < roster->count; i++) {
 		size_t place = fsdp_flight_place_of(&join->job, roster->ranks[i]);
 		if (place == SIZE_MAX || !fsdp_flight_is_heard(&join->job, place))
 			await(join, roster->ranks[i]);

@@ -37,7 +37,8 @@ struct fsdp_flight_roster {
 	size_t count;
 	uint32_t *heard; /* places of those that left a dump, once the job is known */
 	size_t heard_count;
-	bool in_world; /* its ranks are of the job for certain */
+	bool in_world;   /* its ranks are of the job for certain */
+	bool is_awaited; /* those that left no dump are */
 };
 
 /* The ranks of a group, as pg_config has them; the name is empty in dumps of gloo. */
@@ -126,7 +127,7 @@ struct fsdp_flight_team {
 	struct fsdp_span name, desc;
 	/* As pg_config lists it; of a default group that it does not list every rank that
 	 * is known; NULL: those that are seen in it. */
-	const struct fsdp_flight_roster *roster;
+	struct fsdp_flight_roster *roster;
 	uint32_t order; /* of first use */
 	struct fsdp_flight_item *collectives, *p2p;
 	size_t collective_count, p2p_count;
