@@ -12,8 +12,7 @@ import oraclelib
 from complete import truths
 
 # Broken models of which an audit only warns.
-WARNED = ("checkpoint-wrapped-bert", "input-scale-gone-nvfp4", "lora-orig-mod", "orig-mod-llama", "orig-mod-some-qwen2",
-          "zero3-embed-opt", "zero3-norms-qwen2")
+WARNED = ("checkpoint-wrapped-bert", "input-scale-gone-nvfp4", "lora-orig-mod", "orig-mod-llama", "orig-mod-some-qwen2")
 # What the bytes say where a record states their checksum.
 READ_ON_THE_WAY = ("FI2001",)
 FAMILIES = ("broken", "dcp", "eco", "fsdp1", "fsdp2", "loaders", "runs", "torch-zip", "trainer")
