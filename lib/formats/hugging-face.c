@@ -1099,12 +1099,16 @@ static bool read(struct fsdp_reading *reading, const struct fsdp_look *look,
 	if (!open_index(hf, ret_error))
 		return false;
 	if (!hf->has_map || reading->children.count == 0) {
+		const struct absent *first =
+			hf->absent.count > 0 ? fsdp_vec_at(&hf->absent, 0) : NULL;
+
 		if (hf->is_of_other_save)
 			fsdp_fail_rule(ret_error, FSDP_ERROR_DAMAGED, "FI1001",
 				FSDP_UNKNOWN,
-				"all %zu files that it lists are missing; the directory has all %u files %.*s-*-of-%05u: the index belongs to another save",
-				hf->absent.count, hf->other.of,
-				FSDP_TEXT_MOST(hf->other.stem, 64), hf->other.of);
+				"all %zu files that it lists, for example %.*s, are missing; the directory has all %u files %.*s-*-of-%05u: the index belongs to another save",
+				hf->absent.count, FSDP_TEXT_MOST(first->name, 200),
+				hf->other.of, FSDP_TEXT_MOST(hf->other.stem, 64),
+				hf->other.of);
 		else
 			fsdp_fail(ret_error, FSDP_ERROR_DAMAGED, FSDP_UNKNOWN,
 				!hf->has_map ? "the index has no weight_map"
