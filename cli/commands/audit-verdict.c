@@ -773,16 +773,17 @@ void audit_set_threshold(struct audit *audit, struct text word)
 	audit->fail_on = at == 0 ? SEVERITY_ERROR : (enum severity)(at - 1);
 }
 
+static bool is_of_expected(const struct fsdp_rule *rule)
+{
+	return strcmp(rule->id, "FI6005") == 0 || strcmp(rule->id, "FI6007") == 0;
+}
+
 /* Rules that compare with something else need it. */
 static bool is_requested(
-	const struct audit *audit, const struct run *run, const struct fsdp_rule *rule)
+	const struct audit_options *options, const struct fsdp_rule *rule)
 {
-	const struct audit_options *options = audit->options;
-
-	/* The base of an adapter is compared by its loader. */
-	if (strcmp(rule->id, "FI6005") == 0 || strcmp(rule->id, "FI6007") == 0)
-		return options->expect != NULL &&
-		       !expectation_is_base(&audit->expected, run);
+	if (is_of_expected(rule))
+		return options->expect != NULL;
 	if (strcmp(rule->id, "FI6008") == 0)
 		return options->manifest != NULL;
 	return strcmp(rule->category, "between") != 0 || options->merged != NULL;
@@ -810,7 +811,7 @@ static bool set_checks(struct auditing *auditing, const struct passes *passes)
 			result = fsdp_audit_result(passes->audit, i);
 		/* What no file states is stated by what the checkpoint is compared with.
 		 */
-		if (!is_requested(auditing->audit, auditing->run, rule) ||
+		if (!is_requested(auditing->audit->options, rule) ||
 			(auditing->audit->ignored == NULL &&
 				is_expected(auditing->audit, rule->id)) ||
 			(result.reason == FSDP_REASON_NEEDS_PLAN &&
@@ -819,6 +820,16 @@ static bool set_checks(struct auditing *auditing, const struct passes *passes)
 			result = (struct fsdp_rule_result){
 				.status = FSDP_STATUS_NOT_APPLICABLE
 			};
+		/* The base of an adapter is compared by its loader, if that is asked. */
+		if (auditing->is_base && is_of_expected(rule))
+			result =
+				loading_names(&auditing->loading, "peft")
+					? (struct fsdp_rule_result){ .status =
+									     FSDP_STATUS_NOT_APPLICABLE }
+					: (struct fsdp_rule_result){
+						  .status = FSDP_STATUS_NOT_EVALUATED,
+						  .reason = FSDP_REASON_UNSUPPORTED
+					  };
 		verdict->checks[verdict->check_count++] = (struct check){
 			.input = UINT32_MAX,
 			.number = UINT32_MAX,
@@ -976,16 +987,18 @@ struct verdict *add_verdict(struct audit *audit, const struct run *run)
 }
 
 /* With what was expected of it. */
-static bool compare_others(
-	const struct audit *audit, struct run *run, struct fsdp_error **ret_error)
+static bool compare_others(const struct auditing *auditing, struct fsdp_error **ret_error)
 {
+	const struct audit *audit = auditing->audit;
+	struct run *run = auditing->run;
+
 	/* Of an actor and a critic neither represents the directory. */
 	if (audit->level >= FSDP_LEVEL_HEADERS && run->common->part_number <= 1 &&
 		!check_weight_sets(run, audit->level >= FSDP_LEVEL_DATA, true))
 		return false;
 	if (run->checkpoint == NULL)
 		return true;
-	if (audit->expected.path != NULL && !expectation_is_base(&audit->expected, run) &&
+	if (audit->expected.path != NULL && !auditing->is_base &&
 		!check_expected(&audit->expected, run, audit->ignored))
 		return false;
 	return audit->merged.path == NULL || check_merged(audit, run, ret_error);
@@ -997,9 +1010,9 @@ static bool check_loading(struct auditing *auditing, struct fsdp_error **ret_err
 	const struct audit *audit = auditing->audit;
 	struct verdict *verdict = auditing->verdict;
 
-	if (loading_is_own(&audit->options->loading))
+	if (loading_is_own(&auditing->loading))
 		return true;
-	if (!loading_check(&audit->options->loading, auditing->run, &audit->expected,
+	if (!loading_check(&auditing->loading, auditing->run, &audit->expected,
 		    audit->level >= FSDP_LEVEL_DATA, &verdict->loading, ret_error))
 		return false;
 	if (verdict->loading.status == STATUS_BAD)
@@ -1017,22 +1030,28 @@ bool audit_check(struct audit *audit, struct run *run, struct fsdp_error **ret_e
 	struct auditing auditing = { .audit = audit,
 		.run = run,
 		.collected = run->collected,
-		.verdict = add_verdict(audit, run) };
+		.verdict = add_verdict(audit, run),
+		.loading = audit->options->loading,
+		.is_base = expectation_is_base(&audit->expected, run) };
+	const char *loader = "peft";
 
 	if (auditing.verdict == NULL)
 		return false;
+	/* What was asked is whether the adapter fits it. */
+	if (auditing.is_base && loading_is_own(&auditing.loading))
+		auditing.loading.loaders = (struct texts){ &loader, 1 };
 	struct passes passes = { 0 };
 	bool good = auditing.run->checkpoint == NULL ||
 		    passes_run(&passes, auditing.run, auditing.audit->level,
 			    auditing.audit->options->manifest, ret_error);
 	good = good && set_checks(&auditing, &passes) && keep_scope(&auditing, &passes);
 	passes_done(&passes);
-	if (!good || !compare_others(audit, run, ret_error))
+	if (!good || !compare_others(&auditing, ret_error))
 		return false;
 	report_failed_files(run);
 	drop_findings(&auditing);
 	if (audit->level >= FSDP_LEVEL_HEADERS && run->common->part_count == 0 &&
-		!loading_check_own(&audit->options->loading, run, &audit->expected,
+		!loading_check_own(&auditing.loading, run,
 			audit->level >= FSDP_LEVEL_DATA, &auditing.verdict->loading))
 		return false;
 	drop_findings(&auditing);
@@ -1047,12 +1066,13 @@ bool audit_check(struct audit *audit, struct run *run, struct fsdp_error **ret_e
 			format.title != NULL ? format.title : format.family)
 					  .data;
 		verdict->ranks = fsdp_checkpoint_world_size(checkpoint);
-		if (strcmp(format.family, "dcp-safetensors") == 0)
-			run_note(run,
-				"each file has the shards of one rank; from_pretrained() needs full tensors: fsdp-inspect export writes them");
 		verdict->files = fsdp_file_count(checkpoint);
 		verdict->tensors = fsdp_tensor_count(checkpoint);
 		verdict->pieces = fsdp_piece_count(checkpoint);
+		if (strcmp(format.family, "dcp-safetensors") == 0 &&
+			verdict->pieces > verdict->tensors)
+			run_note(run,
+				"each file has the shards of one rank; from_pretrained() needs full tensors: fsdp-inspect export writes them");
 		verdict->names = verdict->tensors + fsdp_value_count(checkpoint);
 		for (uint32_t i = 0; i < verdict->tensors; i++) {
 			const struct fsdp_tensor tensor = fsdp_tensor(checkpoint, i);

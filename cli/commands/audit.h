@@ -127,6 +127,8 @@ struct auditing {
 	struct run *run;
 	struct collected *collected;
 	struct verdict *verdict;
+	struct loading_options loading; /* as typed, or the loader of adapters */
+	bool is_base; /* --expect has the base of the adapter that was opened */
 };
 
 /* audit-verdict.c: the least that fails, of fail_words. */

@@ -96,6 +96,8 @@ static void find_stale(struct latest *latest, const struct run_pointer *pointer,
 			 : strcmp(pointer->to->result, "bad") == 0 ? "bad"
 								   : "not judged";
 	const char *newest = good != NULL ? text_last(text_of(good->path), '/').data : "";
+	const bool is_plain =
+		!url_is(pointer->path) && is_plain_path(text_of(pointer->path));
 	char fix[1024] = "";
 	struct stat status;
 	int64_t number;
@@ -104,13 +106,15 @@ static void find_stale(struct latest *latest, const struct run_pointer *pointer,
 	if (good == NULL || !share_folder(pointer->path, good->path))
 		fix[0] = '\0';
 	else if (read_number(pointer->target, &number))
-		snprintf(fix, sizeof fix, "echo %lld > %s",
+		snprintf(fix, sizeof fix,
+			is_plain ? "echo %lld > %s" : "write %lld into %s",
 			(long long)good->step_name.step, pointer->path);
 	else
 		snprintf(fix, sizeof fix,
 			lstat(pointer->path, &status) == 0 && S_ISLNK(status.st_mode)
 				? "point the link to %s: %s"
-				: "echo %s > %s",
+			: is_plain && is_plain_path(text_of(newest)) ? "echo %s > %s"
+								     : "write %s into %s",
 			newest, pointer->path);
 	collected_report(latest->run->collected, "FI1011", about, fix,
 		"%s points to %.*s (%s)%s%s", about.file.data, (int)pointer->target.size,

@@ -224,9 +224,17 @@ bool collected_has_failure(
 
 /* ---- findings ---- */
 
-/* Characters that a shell reads as they are. */
-#define PLAIN_PATH \
-	"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_./-+=:,@%"
+bool is_plain_path(struct text path)
+{
+	static const char plain[] =
+		"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_./-+=:,@%";
+	size_t size = 0;
+
+	while (size < path.size && path.data[size] != '\0' &&
+		strchr(plain, path.data[size]) != NULL)
+		size++;
+	return size > 0 && size == path.size && path.data[0] != '-';
+}
 
 enum severity collected_severity(enum fsdp_severity severity)
 {
@@ -349,7 +357,7 @@ static struct text fix_of(struct collected *collected, struct text fix, uint32_t
 	for (size_t i = 0; i <= kept; i++)
 		count += is_word_at(fix, i, word);
 	path = record->base.data != NULL && !any ? record->base : record->path;
-	if (path.size != strspn(path.data, PLAIN_PATH) || path.data[0] == '-' ||
+	if (!is_plain_path(path) ||
 		(any ? collected->input_count > 1 : !path_is_folder(path.data)))
 		return fix;
 	command = malloc(fix.size + count * path.size + 1);

@@ -35,6 +35,9 @@ struct collected {
 
 void collected_done(struct collected *collected);
 
+/* Whether a shell reads the path as it is. */
+bool is_plain_path(struct text path);
+
 /* A copy that lives as long as what was collected; NULL stays absent. */
 struct text collected_text(struct collected *collected, const char *text);
 struct text collected_copy(struct collected *collected, struct text text);

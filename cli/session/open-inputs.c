@@ -249,18 +249,20 @@ static struct text find_variant(const struct fsdp_discover *below, const char *p
 	size_t size = strlen(part);
 
 	for (size_t i = 0; i < fsdp_discover_count(below); i++) {
-		const char *path = fsdp_discover_path(below, i), *end;
+		const char *path = fsdp_discover_path(below, i);
 
 		if (strncmp(path, part, size) != 0 || path[size] != '/')
 			continue;
 		for (size_t k = 0; k < sizeof stems / sizeof *stems; k++) {
 			const char *begin = path + size + 1 + strlen(stems[k]);
+			size_t length;
 
 			if (strncmp(path + size + 1, stems[k], strlen(stems[k])) != 0)
 				continue;
-			end = strrchr(begin, '.');
-			if (end != NULL && end > begin && strchr(begin, '/') == NULL)
-				return (struct text){ begin, (size_t)(end - begin) };
+			length = strcspn(begin, "./");
+			if (length > 0 && (strcmp(begin + length, ".safetensors") == 0 ||
+						  strcmp(begin + length, ".bin") == 0))
+				return (struct text){ begin, length };
 		}
 	}
 	return (struct text){ NULL, 0 };

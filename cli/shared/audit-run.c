@@ -438,8 +438,7 @@ bool opened_check(struct run *run, enum fsdp_level level, bool items,
 	/* Also where no headers are read, for what its own loader refuses is nothing to
 	 * resume from. */
 	if (good && reads) {
-		good = loading_check_own(&own, run, &(struct expectation){ 0 },
-			level >= FSDP_LEVEL_DATA, &answer);
+		good = loading_check_own(&own, run, level >= FSDP_LEVEL_DATA, &answer);
 		loading_done(&answer);
 	}
 	report_failed_files(run);

@@ -59,11 +59,13 @@ void loading_done(struct loading_answer *answer);
 /* Whether no loader was named: then it is that of the directory's own family. */
 bool loading_is_own(const struct loading_options *options);
 
+/* Whether this one was named, or all were. */
+bool loading_names(const struct loading_options *options, const char *loader);
+
 /* Asks that one: what it refuses, or loads otherwise than it was saved, becomes a
- * finding. What is not known says nothing. Of `expected`, which may have no path, the
- * base of an adapter is used. False: out of memory. */
-bool loading_check_own(const struct loading_options *options, struct run *run,
-	const struct expectation *expected, bool data, struct loading_answer *answer);
+ * finding. What is not known says nothing. False: out of memory. */
+bool loading_check_own(const struct loading_options *options, struct run *run, bool data,
+	struct loading_answer *answer);
 
 extern const struct record loader_record;
 

@@ -208,7 +208,7 @@ bool expectation_is_base(const struct expectation *expectation, const struct run
 		checkpoint != NULL ? fsdp_checkpoint_format(checkpoint).family : NULL;
 	struct wanted_list wanted_list = wanted_by(expectation);
 	struct expected_tensor wanted;
-	bool is_base = expectation->path != NULL && family != NULL &&
+	bool is_base = wanted_list.count > 0 && family != NULL &&
 		       strncmp(family, "peft", 4) == 0;
 
 	for (size_t i = 0; is_base && i < wanted_list.count; i++)

@@ -57,7 +57,7 @@ bool wanted_at(struct wanted_list *wanted_list, size_t index,
 	struct expected_tensor *ret_wanted);
 
 /* Whether it is the base model of the adapter that the run opened, and not a list of that
- * adapter's own names: it shares no name with the adapter. */
+ * adapter's own names: it has names, and shares none with the adapter. */
 bool expectation_is_base(const struct expectation *expectation, const struct run *run);
 
 /* The names and shapes that are expected, as fsdp_load_check_new takes them. */

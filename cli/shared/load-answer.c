@@ -133,9 +133,9 @@ static bool has_word(const struct loading_options *options, const char *word)
 	return false;
 }
 
-static bool is_named(const struct loading_options *options, const char *name)
+bool loading_names(const struct loading_options *options, const char *loader)
 {
-	return has_word(options, name) || has_word(options, "all");
+	return has_word(options, loader) || has_word(options, "all");
 }
 
 bool loading_is_own(const struct loading_options *options)
@@ -149,7 +149,8 @@ static size_t list_loaders(const struct loading_options *options, const char **n
 	size_t count = 0;
 
 	for (size_t i = 0; fsdp_loader_name(i) != NULL && count < LOADERS_MOST; i++)
-		if (loading_is_own(options) || is_named(options, fsdp_loader_name(i)))
+		if (loading_is_own(options) ||
+			loading_names(options, fsdp_loader_name(i)))
 			names[count++] = fsdp_loader_name(i);
 	return count;
 }
@@ -266,7 +267,7 @@ static enum fsdp_load_verdict doubt(
 static bool fill_answer(struct loading_answer *answer,
 	const struct loading_options *options, struct run *run)
 {
-	bool all = is_named(options, "all");
+	bool all = loading_names(options, "all");
 	size_t count = answer->loads != NULL ? fsdp_load_check_count(answer->loads) : 0;
 
 	answer->loaders = calloc(count + 1, sizeof *answer->loaders);
@@ -564,8 +565,7 @@ static void find_own(const struct fsdp_load_result *result, struct run *run)
 
 /* The named directory, which may lead to the opened one, else the opened one. */
 static bool run_own_loader(const struct loading_options *options, struct run *run,
-	const struct expectation *expected, bool data, struct loading_answer *answer,
-	struct fsdp_error **ret_error)
+	bool data, struct loading_answer *answer, struct fsdp_error **ret_error)
 {
 	const char *place = answer_place(run);
 	struct expectation base = { 0 };
@@ -573,11 +573,8 @@ static bool run_own_loader(const struct loading_options *options, struct run *ru
 	char path[4096];
 	bool good;
 
-	if (!expectation_is_base(expected, run)) {
-		open_base(run, place, path, sizeof path, &base);
-		expected = &base;
-	}
-	good = expectation_list(expected, &list) &&
+	open_base(run, place, path, sizeof path, &base);
+	good = expectation_list(&base, &list) &&
 	       ask(options, run, run->path, &list, data, answer, ret_error);
 	/* A run has its steps below it: the loader of Hugging Face begins at a step, that
 	 * of DeepSpeed at the run. */
@@ -595,8 +592,8 @@ static bool run_own_loader(const struct loading_options *options, struct run *ru
 	return good;
 }
 
-bool loading_check_own(const struct loading_options *options, struct run *run,
-	const struct expectation *expected, bool data, struct loading_answer *answer)
+bool loading_check_own(const struct loading_options *options, struct run *run, bool data,
+	struct loading_answer *answer)
 {
 	struct fsdp_error *error = NULL;
 	const struct fsdp_load_result *result;
@@ -607,7 +604,7 @@ bool loading_check_own(const struct loading_options *options, struct run *run,
 		return true;
 	if (!loader_choices_parse(&options->choices, &answer->choices))
 		return false;
-	if (!run_own_loader(options, run, expected, data, answer, &error)) {
+	if (!run_own_loader(options, run, data, answer, &error)) {
 		good = error != NULL && fsdp_error_code(error) != FSDP_ERROR_MEMORY;
 		if (good && run->checkpoint != NULL && !was_reported(run, &error) &&
 			fsdp_error_code(error) != FSDP_ERROR_LIMIT) {

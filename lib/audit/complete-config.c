@@ -1438,10 +1438,12 @@ static void check_tower(struct model *model, const char *key, const char *words)
 		"%s is set, but no tensors of this part are stored", key);
 }
 
-/* What joins a tower and the language model; its name is stored as the module's.
+/* What joins a tower and the language model; its name is stored as the module's. Classes
+ * that embed or retrieve have none, and LLaVA's own program has the type llava with other
+ * classes and names.
  *
  * Origin: modeling_*.py of transformers 5.24. */
-static void check_projector(struct model *model)
+static void check_projector(struct model *model, struct fsdp_span architecture)
 {
 	static const struct {
 		const char *types, *part;
@@ -1456,6 +1458,8 @@ static void check_projector(struct model *model)
 	};
 	struct fsdp_span type = fsdp_complete_get_text(model, model->root, "model_type");
 
+	if (!fsdp_span_ends(architecture, FSDP_SPAN("ForConditionalGeneration")))
+		return;
 	for (size_t i = 0; i < FSDP_COUNT(rows); i++) {
 		bool is_stored = false;
 
@@ -1589,7 +1593,7 @@ void fsdp_complete_check_parts(struct model *model)
 		!fsdp_span_is_any(architecture,
 			"CLIPModel SiglipModel Siglip2Model AltCLIPModel ChineseCLIPModel ClapModel"))
 		return;
-	check_projector(model);
+	check_projector(model, architecture);
 	check_tower(model, "vision_config", "vis image img siglip clip vpm vit patch");
 	check_tower(model, "audio_config",
 		"audio speech whisper sound wav mel codec acoustic asr");

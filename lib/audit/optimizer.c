@@ -748,16 +748,6 @@ static void check_stateless(struct optimizer *optimizer)
 
 /* ---- the optimizer of another model ---- */
 
-static uint64_t hash_shape(
-	const struct fsdp_hasher *hasher, const struct fsdp_tensor *tensor)
-{
-	uint64_t hash = fsdp_hash(hasher, tensor->dims);
-
-	for (uint32_t i = 0; i < tensor->dims; i++)
-		hash = fsdp_hash_more(hasher, hash, (uint64_t)tensor->shape[i]);
-	return hash;
-}
-
 static int by_hash(const void *a, const void *b)
 {
 	uint64_t left = *(const uint64_t *)a, right = *(const uint64_t *)b;
@@ -765,101 +755,57 @@ static int by_hash(const void *a, const void *b)
 	return left < right ? -1 : left > right;
 }
 
-/* Numbered states of one optimizer. */
-struct numbered_shapes {
-	char prefix[64]; /* of their names: "optimizer_1"; "": none */
-	size_t states, matrices;
-	size_t without, vectors; /* of a shape that no parameter has */
-};
-
 /* A numbered state has no name, but its shape is that of some parameter. Optimizers that
  * project have other matrices. Where matrices have vectors only, FSDP1 flattened them, or
  * all are in one buffer. */
-static void report_shapes(struct fsdp_checking *checking,
-	const struct numbered_shapes *shapes, size_t parameters, bool has_matrix)
-{
-	if (shapes->vectors == 0 || (shapes->matrices == 0 && has_matrix) ||
-		2 * shapes->without <= shapes->states || 2 * shapes->states < parameters)
-		return;
-	fsdp_find(checking->findings, FSDP_RULE_OPTIM_STATE_SHAPE,
-		FSDP_PLACE(.fix = "use the optimizer of the same save"),
-		"%zu of %zu states of %s have a shape that no parameter has: the optimizer belongs to another model",
-		shapes->without, shapes->states,
-		shapes->prefix[0] != '\0' ? shapes->prefix : "the optimizer");
-}
-
-/* Copies what is before "state.0.exp_avg" in a name. */
-static void copy_prefix(struct fsdp_span name, char prefix[64])
-{
-	static const char word[] = "state.";
-	const unsigned char *at = memmem(name.data, name.size, word, sizeof word - 1);
-	size_t size = at != NULL && at > name.data ? (size_t)(at - name.data) - 1 : 0;
-
-	snprintf(prefix, 64, "%.*s", FSDP_TEXT_MOST(fsdp_span(name.data, size), 63));
-}
-
-/* What prompt tuning trains is not what it saves. */
-static bool has_prompts(struct fsdp_checking *checking, uint32_t parameter)
-{
-	return fsdp_span_ends(fsdp_check_name(checking,
-				      fsdp_tensor(checking->checkpoint, parameter).name),
-		FSDP_SPAN("prompt_embeddings"));
-}
-
 static void check_numbered_shapes(struct optimizer *optimizer)
 {
 	struct fsdp_checking *checking = optimizer->checking;
 	const struct fsdp_checkpoint *checkpoint = checking->checkpoint;
 	struct fsdp_hasher hasher = fsdp_hasher_new();
 	uint64_t *shapes = FSDP_CHECK_TAKE(checking, shapes, optimizer->count);
-	struct numbered_shapes one = { 0 };
-	/* It has several optimizers: those of one may be matched, of another not. */
-	bool has_several = fsdp_check_is_of(checking, "accelerate");
+	size_t states = 0, without = 0, vectors = 0, matrices = 0, count;
 	bool has_matrix = false;
-	size_t count;
 
 	if (shapes == NULL ||
 		(checking->family[0] != '\0' && !fsdp_check_is_of(checking, "torch") &&
-			!fsdp_check_is_of(checking, "hf-") && !has_several))
+			!fsdp_check_is_of(checking, "hf-")))
 		return;
 	for (size_t i = 0; i < optimizer->count; i++) {
 		uint32_t index = optimizer->parameters[i];
 		struct fsdp_tensor parameter = fsdp_tensor(checkpoint, index);
 
-		if (!is_whole(&parameter) || has_prompts(checking, index) ||
-			(!has_several && fsdp_optimizer_states_of(optimizer->states,
-						 index, &count) != NULL))
+		if (!is_whole(&parameter) || fsdp_optimizer_states_of(optimizer->states,
+						     index, &count) != NULL)
 			return;
-		shapes[i] = hash_shape(&hasher, &parameter);
+		shapes[i] = fsdp_hash_shape(&hasher, parameter.shape, parameter.dims);
 		has_matrix |= parameter.dims > 1;
 	}
 	qsort(shapes, optimizer->count, sizeof *shapes, by_hash);
 	for (uint32_t i = 0; i < fsdp_tensor_count(checkpoint); i++) {
 		struct fsdp_tensor state = fsdp_tensor(checkpoint, i);
-		struct fsdp_span name = fsdp_check_name(checking, state.name);
-		char prefix[sizeof one.prefix];
 		uint64_t shape;
 
 		if (state.role != FSDP_ROLE_OPTIM || !is_whole(&state) ||
-			state.dims == 0 || !is_moment(fsdp_span_last(name, '.')))
+			state.dims == 0 ||
+			!is_moment(fsdp_span_last(
+				fsdp_check_name(checking, state.name), '.')))
 			continue;
-		copy_prefix(name, prefix);
-		/* Tensors of one optimizer are adjacent. */
-		if (strcmp(prefix, one.prefix) != 0) {
-			report_shapes(checking, &one, optimizer->count, has_matrix);
-			one = (struct numbered_shapes){ 0 };
-			memcpy(one.prefix, prefix, sizeof one.prefix);
-		}
-		shape = hash_shape(&hasher, &state);
-		one.states++;
-		one.matrices += state.dims > 1;
+		shape = fsdp_hash_shape(&hasher, state.shape, state.dims);
+		states++;
+		matrices += state.dims > 1;
 		if (bsearch(&shape, shapes, optimizer->count, sizeof *shapes, by_hash) ==
 			NULL) {
-			one.without++;
-			one.vectors += state.dims == 1;
+			without++;
+			vectors += state.dims == 1;
 		}
 	}
-	report_shapes(checking, &one, optimizer->count, has_matrix);
+	if (vectors > 0 && (matrices > 0 || !has_matrix) && 2 * without > states &&
+		2 * states >= optimizer->count)
+		fsdp_find(checking->findings, FSDP_RULE_OPTIM_STATE_SHAPE,
+			FSDP_PLACE(.fix = "use the optimizer of the same save"),
+			"%zu of %zu states of the optimizer have a shape that no parameter has: the optimizer belongs to another model",
+			without, states);
 }
 
 /* An optimizer state without a parameter. Numbers in place of names do not show the

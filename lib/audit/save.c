@@ -110,15 +110,15 @@ static int64_t find_global_step(struct fsdp_checking *checking)
 
 /* A scheduler that is saved in a file of its own counts the steps of the optimizer. One
  * that is a step ahead, counts epochs, or counts each step once for each rank, is sound.
- * Trainer's own scheduler counts every step, except those that a scaler skipped; others
- * (ReduceLROnPlateau) count evaluations.
+ * Trainer's own scheduler counts every step, except those that a scaler skipped, which
+ * transformers before 4.49 did not save; others (ReduceLROnPlateau) count evaluations.
  *
- * Origin: transformers/trainer.py, optimization.py (5.24). */
+ * Origin: transformers/trainer.py, optimization.py (4.40, 4.49, 5.24). */
 static void check_scheduler(struct fsdp_checking *checking)
 {
 	const struct fsdp_checkpoint *checkpoint = checking->checkpoint;
 	bool is_trainer = strcmp(checking->family, "trainer") == 0, has_lambda = false,
-	     may_skip = false, is_behind;
+	     saves_scaler = false, may_skip = false, is_behind;
 	struct fsdp_span folder = { 0 };
 	int64_t step, ranks = fsdp_checkpoint_world_size(checkpoint);
 
@@ -128,9 +128,14 @@ static void check_scheduler(struct fsdp_checking *checking)
 	if (step < 0 && !is_trainer && checking->path != NULL)
 		step = step_of_path(checking->path, &folder);
 	for (uint32_t i = 0; i < fsdp_value_count(checkpoint); i++) {
-		struct fsdp_span name =
-			fsdp_check_name(checking, fsdp_value(checkpoint, i).name);
+		struct fsdp_value value = fsdp_value(checkpoint, i);
+		const struct fsdp_token *token = only_token(&value, FSDP_TOKEN_TEXT);
+		struct fsdp_span name = fsdp_check_name(checking, value.name);
 
+		saves_scaler |= token != NULL && token->text.size > 1 &&
+				token->text.data[0] >= '5' &&
+				token->text.data[1] == '.' &&
+				fsdp_span_is(name, "config.transformers_version");
 		has_lambda |= fsdp_span_is(name, "scheduler.lr_lambdas.0");
 		may_skip |= fsdp_span_begins(name, FSDP_SPAN("scaler."));
 	}
@@ -142,8 +147,8 @@ static void check_scheduler(struct fsdp_checking *checking)
 		const struct fsdp_token *token = only_token(&value, FSDP_TOKEN_INTEGER);
 		struct fsdp_span name = fsdp_check_name(checking, value.name);
 
-		is_behind =
-			token != NULL && is_trainer && !may_skip && token->integer < step;
+		is_behind = token != NULL && is_trainer && saves_scaler && !may_skip &&
+			    token->integer < step;
 		if (token == NULL || (is_trainer && !has_lambda) ||
 			(token->integer <= step + 1 && !is_behind) ||
 			!fsdp_span_ends(name, FSDP_SPAN("scheduler.last_epoch")) ||

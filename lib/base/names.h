@@ -46,6 +46,15 @@ static inline uint64_t fsdp_hash_more(
 	return fsdp_mix(hash ^ number, hasher->factor);
 }
 
+static inline uint64_t fsdp_hash_shape(
+	const struct fsdp_hasher *hasher, const int64_t *shape, uint32_t dims)
+{
+	uint64_t hash = fsdp_hash(hasher, dims);
+	for (uint32_t i = 0; i < dims; i++)
+		hash = fsdp_hash_more(hasher, hash, (uint64_t)shape[i]);
+	return hash;
+}
+
 uint64_t fsdp_hash_span(
 	const struct fsdp_hasher *hasher, uint64_t hash, struct fsdp_span span);
 

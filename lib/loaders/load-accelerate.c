@@ -26,8 +26,7 @@ enum {
 	SCHEDULER = 1 << 4,
 	METADATA = 1 << 5,
 	/* Of weights, which might have another name. */
-	ANY_FILE = 1 << 6,
-	SEVERAL = 1 << 7
+	ANY_FILE = 1 << 6
 };
 
 static const struct fsdp_load_fact facts[] = {
@@ -35,7 +34,6 @@ static const struct fsdp_load_fact facts[] = {
 	{ LOCAL, "pytorch_model_fsdp_rank*" },
 	{ SCHEDULER, "scheduler.bin" },
 	{ METADATA, FSDP_FOLDER "/.metadata" },
-	{ SEVERAL, "model_*.safetensors pytorch_model_*.bin optimizer_*.bin" },
 	{ ANY_FILE, "*.safetensors *.bin *.pt *.pth *.ckpt" },
 	{ 0 },
 };
@@ -176,9 +174,9 @@ static const struct fsdp_load_rule rules[] = {
 		FSDP_LOAD_UNTIE, .unless = STATE),
 	FSDP_NOT_JUDGED(TIED_WEIGHTS, fsdp_load_ties_unread, .unless = STATE),
 	/* Further models and optimizers have numbers. */
-	FSDP_DIFFERS(SHAPE, fsdp_load_has_other_optimizer, .when = STATE,
-		.unless = FSDP | SEVERAL, .text = "optimizer.bin",
-		.arg = FSDP_LOAD_EACH_STATE, FSDP_OTHER_OPTIMIZER),
+	FSDP_DIFFERS(SHAPE, fsdp_load_has_other_optimizer, .when = STATE, .unless = FSDP,
+		.text = "optimizer.bin optimizer_*.bin", .arg = FSDP_LOAD_EACH_STATE,
+		FSDP_OTHER_OPTIMIZER),
 	FSDP_REFUSES(MISSING_FILE, .when = STATE | SCHEDULER, .unless = SHARDS,
 		.lacks = "optimizer.bin", .fix = FSDP_NO_FIX),
 	FSDP_REFUSES(MISSING_FILE, had_scheduler,

@@ -115,16 +115,6 @@ struct shapes {
 	size_t count;
 };
 
-static uint64_t hash_shape(
-	const struct fsdp_hasher *hasher, const struct fsdp_tensor *tensor)
-{
-	uint64_t hash = fsdp_hash(hasher, tensor->dims);
-
-	for (uint32_t i = 0; i < tensor->dims; i++)
-		hash = fsdp_hash_more(hasher, hash, (uint64_t)tensor->shape[i]);
-	return hash;
-}
-
 static bool begin_shapes(struct fsdp_loading *loading, struct shapes *shapes, size_t most)
 {
 	*shapes =
@@ -135,18 +125,12 @@ static bool begin_shapes(struct fsdp_loading *loading, struct shapes *shapes, si
 
 static size_t count_of(const struct shapes *shapes, uint64_t shape)
 {
-	size_t first = 0, end = shapes->count;
+	size_t first = 0, high = shapes->count, end;
 
-	while (first < end) {
-		size_t middle = first + (end - first) / 2;
-
-		if (shapes->items[middle] < shape)
-			first = middle + 1;
-		else
-			end = middle;
-	}
-	while (end < shapes->count && shapes->items[end] == shape)
-		end++;
+	FSDP_HALVE(first, high, middle, shapes->items[middle] < shape)
+	end = first;
+	high = shapes->count;
+	FSDP_HALVE(end, high, middle, shapes->items[middle] <= shape)
 	return end - first;
 }
 
@@ -195,32 +179,63 @@ static bool is_projected(const struct fsdp_checkpoint *optimizer)
 	return false;
 }
 
-bool fsdp_load_has_other_optimizer(struct fsdp_loading *loading)
+/* The weights, of several models where accelerate prepared several. False: not known, or
+ * stored in another form. */
+static bool list_weights(struct fsdp_loading *loading, const struct fsdp_hasher *hasher,
+	struct shapes *ret_stored)
 {
-	const char *file = loading->rule->text;
-	struct fsdp_hasher hasher = fsdp_hasher_new();
-	const struct fsdp_checkpoint *optimizer, *weights;
-	struct shapes states, stored;
+	enum { MODELS_MAX = 64 };
+	static const char further[] = "model_*.safetensors pytorch_model_*.bin";
+	const struct fsdp_checkpoint *models[MODELS_MAX];
+	const struct fsdp_scan_entry *entry;
+	size_t count = 0, most = 0, optimizers = 0;
+
+	models[count++] = fsdp_load_opened(loading);
+	for (size_t at = 0; loading->rule->arg == FSDP_LOAD_EACH_STATE &&
+			    (entry = fsdp_load_next(loading, &at, further)) != NULL;) {
+		if (count == MODELS_MAX)
+			return false;
+		models[count++] = fsdp_load_open(loading, (const char *)entry->name.data);
+	}
+	for (size_t at = 0; fsdp_load_next(loading, &at, loading->rule->text) != NULL;)
+		optimizers++;
+	/* With fewer models a file of weights may be missing. */
+	if (optimizers > count)
+		return false;
+	for (size_t i = 0; i < count; i++) {
+		if (!fsdp_load_is_sound(models[i]) ||
+			!is_stored_as_trained(loading, models[i]))
+			return false;
+		most += fsdp_tensor_count(models[i]);
+	}
+	if (!begin_shapes(loading, ret_stored, most))
+		return false;
+	for (size_t k = 0; k < count; k++)
+		for (uint32_t i = 0; i < fsdp_tensor_count(models[k]); i++) {
+			struct fsdp_tensor weight = fsdp_tensor(models[k], i);
+
+			/* With an index all files of the directory are read. */
+			if (weight.role != FSDP_ROLE_OPTIM &&
+				weight.role != FSDP_ROLE_OTHER)
+				ret_stored->items[ret_stored->count++] = fsdp_hash_shape(
+					hasher, weight.shape, weight.dims);
+		}
+	FSDP_SORT(ret_stored->items, ret_stored->count, FSDP_BY_VALUE(ret_stored->items));
+	return true;
+}
+
+static bool is_of_other(struct fsdp_loading *loading, const char *file,
+	const struct fsdp_hasher *hasher, const struct shapes *stored)
+{
+	const struct fsdp_checkpoint *optimizer = fsdp_load_open(loading, file);
+	struct shapes states;
 	uint32_t key = FSDP_NONE;
 	size_t excess = 0, kinds = 0, strays = 0, others = 0, count;
 	uint64_t sum = 0, sum_of_others = 0;
 
-	if (loading->weights == NULL || !fsdp_load_has_file(loading, "%s", file))
+	if (!fsdp_load_is_sound(optimizer) || is_projected(optimizer) ||
+		!begin_shapes(loading, &states, fsdp_tensor_count(optimizer)))
 		return false;
-	optimizer = fsdp_load_open(loading, file);
-	weights = fsdp_load_opened(loading);
-	if (!fsdp_load_is_sound(optimizer) || !fsdp_load_is_sound(weights) ||
-		!is_stored_as_trained(loading, weights) || is_projected(optimizer) ||
-		!begin_shapes(loading, &states, fsdp_tensor_count(optimizer)) ||
-		!begin_shapes(loading, &stored, fsdp_tensor_count(weights)))
-		return false;
-	for (uint32_t i = 0; i < fsdp_tensor_count(weights); i++) {
-		struct fsdp_tensor weight = fsdp_tensor(weights, i);
-
-		/* With an index all files of the directory are read. */
-		if (weight.role != FSDP_ROLE_OPTIM && weight.role != FSDP_ROLE_OTHER)
-			stored.items[stored.count++] = hash_shape(&hasher, &weight);
-	}
 	/* Adam keeps two of one shape: those with the key of the first count. */
 	for (uint32_t i = 0; i < fsdp_tensor_count(optimizer); i++) {
 		struct fsdp_tensor state = fsdp_tensor(optimizer, i);
@@ -234,7 +249,7 @@ bool fsdp_load_has_other_optimizer(struct fsdp_loading *loading)
 			return false;
 		if (key == FSDP_NONE)
 			key = i;
-		shape = hash_shape(&hasher, &state);
+		shape = fsdp_hash_shape(hasher, state.shape, state.dims);
 		if (fsdp_span_equal(last, fsdp_name_last(optimizer,
 						  fsdp_tensor(optimizer, key).name))) {
 			states.items[states.count++] = shape;
@@ -249,9 +264,8 @@ bool fsdp_load_has_other_optimizer(struct fsdp_loading *loading)
 		sum_of_others != others / states.count * sum)
 		return false;
 	FSDP_SORT(states.items, states.count, FSDP_BY_VALUE(states.items));
-	FSDP_SORT(stored.items, stored.count, FSDP_BY_VALUE(stored.items));
 	for (size_t i = 0; i < states.count; i += count) {
-		size_t due = count_of(&stored, states.items[i]);
+		size_t due = count_of(stored, states.items[i]);
 
 		count = count_of(&states, states.items[i]);
 		excess += count > due ? count - due : 0;
@@ -262,13 +276,13 @@ bool fsdp_load_has_other_optimizer(struct fsdp_loading *loading)
 	if (loading->rule->arg == FSDP_LOAD_EACH_STATE
 			? strays == 0
 			: 2 * excess <= states.count &&
-				  (excess == 0 || states.count != stored.count) &&
-				  (kinds < LAYER_SHAPES || states.count <= stored.count))
+				  (excess == 0 || states.count != stored->count) &&
+				  (kinds < LAYER_SHAPES || states.count <= stored->count))
 		return false;
 	for (uint32_t i = key; i < fsdp_tensor_count(optimizer); i++) {
 		struct fsdp_tensor state = fsdp_tensor(optimizer, i);
-		uint64_t shape = hash_shape(&hasher, &state);
-		size_t due = count_of(&stored, shape);
+		uint64_t shape = fsdp_hash_shape(hasher, state.shape, state.dims);
+		size_t due = count_of(stored, shape);
 
 		count = count_of(&states, shape);
 		if (state.dims == 0 || count <= due || (strays > 0 && due > 0))
@@ -286,6 +300,22 @@ bool fsdp_load_has_other_optimizer(struct fsdp_loading *loading)
 					  "%zu states but only %zu weights have", count,
 					  due);
 	}
+	return false;
+}
+
+bool fsdp_load_has_other_optimizer(struct fsdp_loading *loading)
+{
+	struct fsdp_hasher hasher = fsdp_hasher_new();
+	const struct fsdp_scan_entry *entry;
+	struct shapes stored;
+	size_t at = 0;
+
+	if (loading->weights == NULL || !list_weights(loading, &hasher, &stored))
+		return false;
+	while ((entry = fsdp_load_next(loading, &at, loading->rule->text)) != NULL)
+		if (is_of_other(
+			    loading, (const char *)entry->name.data, &hasher, &stored))
+			return true;
 	return false;
 }
 
