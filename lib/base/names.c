@@ -323,17 +323,19 @@ uint32_t fsdp_names_intern(
 		dotted = fsdp_span(dotted.data + skip, dotted.size - skip);
 	}
 	last->parent = parent;
-	last->count = shared;
+	/* None while names are added: where memory runs out, this function is left. */
+	last->count = 0;
+	uint32_t count = shared;
 	while (id != FSDP_NONE && next_segment(&dotted, &more, &segment)) {
 		id = fsdp_names_child(names, id, segment);
-		if (!more || last->count >= FSDP_NAMES_LAST)
+		if (!more || count >= FSDP_NAMES_LAST)
 			continue;
-		last->segments[last->count].end =
+		last->segments[count].end =
 			(uint32_t)(segment.data + segment.size - whole.data);
-		last->segments[last->count++].id = id;
+		last->segments[count++].id = id;
 	}
-	if (id == FSDP_NONE || whole.size >= UINT32_MAX)
-		last->count = 0;
+	if (id != FSDP_NONE && whole.size < UINT32_MAX)
+		last->count = count;
 	/* What is copied is not borrowed from longer than the call lasts. */
 	last->text = whole;
 	last->copied = names->copies != NULL;

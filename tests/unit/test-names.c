@@ -73,6 +73,30 @@ static void neighbours_do_not_mislead(void **state)
 	assert_int_equal(fsdp_names_length(&names, second), 7);
 }
 
+static void intern_longer_than_memory(void *context)
+{
+	static char text[1 << 20] = "a.c.";
+	memset(text + 4, 'x', sizeof text - 4);
+	*(bool *)context = true;
+	fsdp_names_intern(&names, 0, fsdp_span(text, sizeof text));
+	*(bool *)context = false; /* not reached */
+}
+
+static void a_name_that_memory_ends_in_does_not_mislead(void **state)
+{
+	(void)state;
+	bool begun = false;
+	names.copies = &arena;
+	uint32_t before = fsdp_names_intern(&names, 0, FSDP_SPAN("a.b.d"));
+	budget.ceiling = budget.used + 4096;
+	assert_false(fsdp_arena_try(&arena, intern_longer_than_memory, &begun));
+	budget.ceiling = UINT64_MAX;
+	assert_true(begun);
+	assert_int_equal(fsdp_names_intern(&names, 0, FSDP_SPAN("a.b.d")), before);
+	check_round_trip("a.b.e");
+	check_round_trip("a.c");
+}
+
 static void prefixes_are_shared(void **state)
 {
 	(void)state;
@@ -230,6 +254,8 @@ int main(void)
 			names_come_back_as_they_went_in, setup, teardown),
 		cmocka_unit_test_setup_teardown(
 			neighbours_do_not_mislead, setup, teardown),
+		cmocka_unit_test_setup_teardown(
+			a_name_that_memory_ends_in_does_not_mislead, setup, teardown),
 		cmocka_unit_test_setup_teardown(prefixes_are_shared, setup, teardown),
 		cmocka_unit_test_setup_teardown(
 			a_name_of_4096_segments_is_no_deeper_stack, setup, teardown),
