@@ -279,7 +279,7 @@ void fsdp_arena_hold(const struct fsdp_arena *arena)
 		arena->escape->held++;
 }
 
-void fsdp_arena_let(const struct fsdp_arena *arena)
+void fsdp_arena_resume(const struct fsdp_arena *arena)
 {
 	if (arena->escape != NULL)
 		arena->escape->held--;

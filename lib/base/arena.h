@@ -182,14 +182,14 @@ bool fsdp_arena_try(struct fsdp_arena *arena, void (*run)(void *context), void *
 /* Leaves what runs. */
 void fsdp_arena_leave(const struct fsdp_arena *arena) __attribute__((noreturn));
 
-/* Whether it does where memory runs out. */
+/* Whether this arena leaves what runs where memory runs out. */
 bool fsdp_arena_leaves(const struct fsdp_arena *arena);
 
-/* From here to fsdp_arena_let nothing is left, and what cannot be had is NULL: for code
- * that has files or errors in its hands. For all arenas that leave together. They nest.
- */
+/* From here to fsdp_arena_resume nothing is left where memory runs out, and what cannot be
+ * had is NULL: for code that has files or errors in its hands. For all arenas that leave
+ * together. They nest. */
 void fsdp_arena_hold(const struct fsdp_arena *arena);
-void fsdp_arena_let(const struct fsdp_arena *arena);
+void fsdp_arena_resume(const struct fsdp_arena *arena);
 
 /* A lean arena that is made within for a while: it leaves with the other one, and is done
  * when that is, or before. */

@@ -338,7 +338,7 @@ void fsdp_find_list(struct fsdp_findings *findings, enum fsdp_rule_index rule,
 	/* The text may be of an error that the caller has to free. */
 	fsdp_arena_hold(findings->arena);
 	find_list(findings, rule, place, format, arguments);
-	fsdp_arena_let(findings->arena);
+	fsdp_arena_resume(findings->arena);
 }
 
 void fsdp_find(struct fsdp_findings *findings, enum fsdp_rule_index rule,

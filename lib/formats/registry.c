@@ -306,7 +306,7 @@ void fsdp_reading_note(struct fsdp_reading *reading, const char *format, ...)
 	struct fsdp_span copy =
 		fsdp_arena_copy(reading->model->arena, fsdp_span_text(text));
 	const char **place = copy.data != NULL ? fsdp_vec_push(reading->notes) : NULL;
-	fsdp_arena_let(reading->model->arena);
+	fsdp_arena_resume(reading->model->arena);
 	if (place == NULL)
 		reading->model->findings.lost = true;
 	else
@@ -335,7 +335,7 @@ void fsdp_reading_keep_error(struct fsdp_reading *reading, struct fsdp_error *er
 {
 	fsdp_arena_hold(reading->model->arena);
 	struct fsdp_error **place = error != NULL ? fsdp_vec_push(reading->errors) : NULL;
-	fsdp_arena_let(reading->model->arena);
+	fsdp_arena_resume(reading->model->arena);
 	if (place == NULL) {
 		/* Losing one of these would be silence: the model refuses to freeze. */
 		reading->model->findings.lost |= error != NULL;

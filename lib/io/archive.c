@@ -661,7 +661,7 @@ bool fsdp_archive_unpack(const struct fsdp_source *source, struct fsdp_arena *ar
 		unpacker.reach.look = unpacker.kind->look;
 	fsdp_arena_hold(arena);
 	bool ok = unpack(&unpacker);
-	fsdp_arena_let(arena);
+	fsdp_arena_resume(arena);
 	close_archive(&unpacker);
 	free(unpacker.block);
 	fsdp_error_free(unpacker.read_error);

@@ -615,7 +615,7 @@ static bool open_dir(struct fsdp_remote *remote, const char *path, bool names_on
 		.names_only = names_only,
 	};
 	bool good = begin_dir(&dir, limits, ret_dir, ret_error);
-	fsdp_arena_let(arena);
+	fsdp_arena_resume(arena);
 	return good;
 }
 
@@ -683,7 +683,7 @@ bool fsdp_dir_open_child(const struct fsdp_dir *dir, const char *name,
 		.names_only = dir->names_only,
 	};
 	bool good = begin_dir(&child, limits, ret_dir, ret_error);
-	fsdp_arena_let(arena);
+	fsdp_arena_resume(arena);
 	return good;
 }
 

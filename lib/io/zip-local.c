@@ -187,7 +187,7 @@ static bool inflate_member(const struct fsdp_source *source, uint64_t offset,
 		return false;
 	fsdp_arena_hold(arena);
 	unsigned char *bytes = fsdp_arena_take(arena, (size_t)member->size, 64);
-	fsdp_arena_let(arena);
+	fsdp_arena_resume(arena);
 	bool ok = bytes != NULL || fsdp_arena_fail(arena, ret_error);
 	ok = ok && fsdp_inflate_read(inflate, bytes, (size_t)member->size, ret_error) &&
 	     fsdp_inflate_finish(inflate, ret_error);

@@ -1245,7 +1245,7 @@ bool fsdp_zip_open(const struct fsdp_source *source, struct fsdp_arena *arena,
 	};
 	fsdp_arena_hold(arena);
 	bool ok = read_directory(&reader, source, arena);
-	fsdp_arena_let(arena);
+	fsdp_arena_resume(arena);
 	free(end.tail);
 	if (ok)
 		*ret_zip = zip;

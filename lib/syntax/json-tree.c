@@ -266,7 +266,7 @@ static bool read_tree(struct fsdp_span bytes, bool is_of_python,
 	if (read)
 		*ret_root = memcpy(root, value_at(&reader, 0), sizeof *root);
 	fsdp_arena_done(&reader.scratch);
-	fsdp_arena_let(arena);
+	fsdp_arena_resume(arena);
 	if (read)
 		return true;
 	/* The same with the line and column of what is wrong, for people who wrote it. */

@@ -286,7 +286,7 @@ static void take_together(void *context)
 		assert_false(fsdp_arena_try(escape->arena, take_together, &inner));
 		assert_int_equal(inner.steps, 1);
 		assert_false(fsdp_arena_leaves(other));
-		fsdp_arena_let(other);
+		fsdp_arena_resume(other);
 		fsdp_arena_done(other);
 	}
 	escape->steps++;
@@ -305,7 +305,7 @@ static void arenas_leave_together_unless_they_are_held(void **state)
 	assert_int_equal(escape.steps, 1);
 	assert_false(fsdp_arena_leaves(&arena));
 	fsdp_arena_hold(&arena); /* of one that does not leave: nothing */
-	fsdp_arena_let(&arena);
+	fsdp_arena_resume(&arena);
 	fsdp_arena_done(&arena);
 	assert_int_equal(budget.used, 0);
 }

@@ -1058,7 +1058,7 @@ bool fsdp_dcp_read(struct fsdp_dcp *dcp, const struct fsdp_source *source,
 	fsdp_arena_hold(dcp->scratch);
 	bool read = fsdp_pickle_read_parts(
 		&parts, dcp->scratch, &options, &parse.pickle, ret_error);
-	fsdp_arena_let(dcp->scratch);
+	fsdp_arena_resume(dcp->scratch);
 	checker.pickle = parse.pickle;
 	fsdp_torch_check(&checker);
 	if (!read && ret_error != NULL && *ret_error != NULL) {

@@ -997,7 +997,7 @@ bool fsdp_torch_read(struct fsdp_torch *torch, struct fsdp_span stream, uint64_t
 	fsdp_arena_hold(torch->scratch);
 	bool read = fsdp_pickle_read(
 		stream, torch->scratch, &options, &torch->pickle, ret_error);
-	fsdp_arena_let(torch->scratch);
+	fsdp_arena_resume(torch->scratch);
 	/* Of a text that a fold could not keep. */
 	return torch->model->error == NULL ? read
 					   : fsdp_model_fail(torch->model, ret_error);

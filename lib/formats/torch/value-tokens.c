@@ -567,7 +567,7 @@ void fsdp_torch_look_inside(struct fsdp_torch *torch, struct fsdp_span stream)
 	/* It has arenas in its hands. */
 	fsdp_arena_hold(torch->model->arena);
 	find_nested_pickles(&nested, stream, 0, 1);
-	fsdp_arena_let(torch->model->arena);
+	fsdp_arena_resume(torch->model->arena);
 }
 
 /* ---- tensors without a name ---- */
