@@ -105,8 +105,8 @@ uint32_t fsdp_build_plain(
 
 /* From now on such tensors are counted, and only their names are kept: a header of a
  * million of them is read in a third of the memory. Where the counts would differ from
- * what records say, or the family needs one, reading ends without an error and with
- * `needs_records`, and the checkpoint is read again. */
+ * what records say, or the family needs one, reading fails with `needs_records`, and the
+ * checkpoint is read again. */
 void fsdp_model_counting(struct fsdp_model *model);
 
 /* What is done with the tensors and values that a part of the input has. */

@@ -253,8 +253,7 @@ static void name_with(struct fsdp_reading *reading, const char *beside, const ch
 	if (beside == NULL)
 		return;
 	child = fsdp_reading_add_child(reading, fsdp_span_text(beside), FSDP_NONE);
-	if (child != NULL)
-		child->role = FSDP_ROLE_OTHER;
+	child->role = FSDP_ROLE_OTHER;
 }
 
 static bool is_lightning(const struct fsdp_folder *folder)
@@ -959,7 +958,8 @@ static bool read(struct fsdp_reading *reading, const struct fsdp_look *look,
 		} else if (!choose_role(reading, folder, &entry)) {
 			return false;
 		}
-		return fsdp_reading_add_child(reading, entry.name, FSDP_NONE) != NULL;
+		fsdp_reading_add_child(reading, entry.name, FSDP_NONE);
+		return true;
 	}
 	state->world_size = state->layout->count_ranks != NULL
 				    ? state->layout->count_ranks(reading, look->folder)

@@ -327,8 +327,6 @@ static bool read_json(struct config *config, const char *name,
 		return true;
 	config->file = fsdp_build_file(
 		reading->model, fsdp_span_text(name), source.size, FSDP_NONE);
-	if (config->file == FSDP_NONE)
-		return false;
 	*ret_unread = !fsdp_source_read_all(
 		&source, 0, source.size, reading->scratch, &bytes, ret_error);
 	return !*ret_unread &&

@@ -110,8 +110,8 @@ static const struct state_key *wanted_key(const struct fsdp_json_token *token)
 }
 
 /* *ret_type NULL: no value that is shown. */
-static bool set_token(struct state_reader *reader, struct fsdp_token *token,
-	const char **ret_type, struct fsdp_error **ret_error)
+static void set_token(
+	struct state_reader *reader, struct fsdp_token *token, const char **ret_type)
 {
 	struct fsdp_arena *scratch = reader->reading->scratch;
 	bool no_memory = false;
@@ -121,13 +121,11 @@ static bool set_token(struct state_reader *reader, struct fsdp_token *token,
 		token->text = fsdp_json_text_copy(
 			&reader->token, reader->reading->model->arena);
 		*ret_type = "str";
-		return token->text.data != NULL ||
-		       fsdp_arena_fail(reader->reading->model->arena, ret_error);
-	}
-	if (reader->token.kind != FSDP_SCAN_NUMBER)
-		return true;
-	if (fsdp_decimal_integer(reader->token.span, &token->integer) &&
-		memchr(reader->token.span.data, '.', reader->token.span.size) == NULL) {
+	} else if (reader->token.kind != FSDP_SCAN_NUMBER) {
+		return;
+	} else if (fsdp_decimal_integer(reader->token.span, &token->integer) &&
+		   memchr(reader->token.span.data, '.', reader->token.span.size) ==
+			   NULL) {
 		token->kind = FSDP_TOKEN_INTEGER;
 		*ret_type = "int";
 	} else if (fsdp_decimal_real(
@@ -135,11 +133,9 @@ static bool set_token(struct state_reader *reader, struct fsdp_token *token,
 		token->kind = FSDP_TOKEN_FLOAT;
 		*ret_type = "float";
 	}
-	return !no_memory || fsdp_arena_fail(scratch, ret_error);
 }
 
-static bool add_value(struct state_reader *reader, const struct state_key *key,
-	struct fsdp_error **ret_error)
+static void add_value(struct state_reader *reader, const struct state_key *key)
 {
 	struct fsdp_model *model = reader->reading->model;
 	struct fsdp_token *token = FSDP_TAKE(model->arena, token, 1);
@@ -152,10 +148,9 @@ static bool add_value(struct state_reader *reader, const struct state_key *key,
 		.offset = FSDP_UNKNOWN,
 		.length = FSDP_UNKNOWN,
 	};
-	if (!set_token(reader, token, &value.type, ret_error))
-		return false;
+	set_token(reader, token, &value.type);
 	if (value.type == NULL)
-		return true;
+		return;
 	uint32_t parent = 0;
 	if (!key->is_progress) {
 		path->parts[path->count++].length = sizeof GROUP - 1;
@@ -165,7 +160,7 @@ static bool add_value(struct state_reader *reader, const struct state_key *key,
 	fsdp_build_names(model, parent, fsdp_span_text(key->name), false, &value.name,
 		&value.raw_name);
 	value.path = fsdp_build_path(model, path);
-	return fsdp_build_value(model, &value) != FSDP_NONE;
+	fsdp_build_value(model, &value);
 }
 
 /* The members of the object; *ret_whole: it is one, up to its end. */
@@ -191,9 +186,9 @@ static bool read_members(
 				return true;
 			continue;
 		}
-		if (!fsdp_json_scan_next(scan, token, ret_error) ||
-			!add_value(reader, key, ret_error))
+		if (!fsdp_json_scan_next(scan, token, ret_error))
 			return false;
+		add_value(reader, key);
 		if (token->kind == FSDP_SCAN_OBJECT || token->kind == FSDP_SCAN_ARRAY)
 			return true;
 	}
@@ -397,8 +392,7 @@ static bool read_number(struct fsdp_span *text, uint64_t *ret_number)
 	return fsdp_span_number(text, NUMBER_MAX, ret_number);
 }
 
-/* The next of them, from *at on, which starts with 0. False: no more, or, with an
- * error, memory ended. */
+/* The next of them, from *at on, which starts with 0. False: no more. */
 static bool next_state(
 	struct id_naming *naming, size_t *at, struct numbered_state *ret_state)
 {
@@ -464,7 +458,7 @@ static bool read_group_value(struct id_naming *naming,
 }
 
 /* The numbers that groups list. Each value is a number at most, so the room for them is
- * bounded. *ret_fits: the groups list 0, 1, … each once. False: out of memory. */
+ * bounded. *ret_fits: the groups list 0, 1, … each once. */
 static void read_groups(struct id_naming *naming, bool *ret_fits)
 {
 	struct fsdp_model *model = naming->model;
@@ -565,9 +559,8 @@ static void add_candidate(struct id_naming *naming, uint32_t index, bool ordered
 		&naming->candidates[naming->candidate_count];
 	struct fsdp_span name = fsdp_model_name(naming->model,
 		fsdp_model_tensor(naming->model, index)->name, naming->scratch);
-	if (!fsdp_table_set(&naming->parameters,
-		    fsdp_model_tensor(naming->model, index)->name, index))
-		return;
+	(void)fsdp_table_set(&naming->parameters,
+		fsdp_model_tensor(naming->model, index)->name, index);
 	*candidate =
 		(struct ordered_parameter){ index, index, fsdp_parameter_decays(name) };
 	if (naming->order == NULL)
@@ -778,23 +771,16 @@ static void name_by_shape(struct id_naming *naming, bool *ret_fits)
 
 /* ---- names ---- */
 
-/* The name of a state, "state.OWNER.KEY"; FSDP_NONE: memory ended. The names keep their
- * parts. */
-static uint32_t state_name(struct fsdp_reading *reading, uint32_t owner_name,
-	struct fsdp_span key, struct fsdp_error **ret_error)
+/* The name of a state, "state.OWNER.KEY". The names keep their parts. */
+static uint32_t state_name(
+	struct fsdp_reading *reading, uint32_t owner_name, struct fsdp_span key)
 {
 	struct fsdp_model *model = reading->model;
 	struct fsdp_span owner = fsdp_model_name(model, owner_name, reading->scratch);
 	size_t size = owner.size + key.size + sizeof "state..";
 	char *text = fsdp_arena_take(model->arena, size, 1);
-	uint32_t name = FSDP_NONE;
-	if (owner.data != NULL && text != NULL) {
-		snprintf(text, size, "state.%.*s.%.*s", FSDP_TEXT(owner), FSDP_TEXT(key));
-		name = fsdp_names_intern(&model->names, 0, fsdp_span_text(text));
-	}
-	if (name == FSDP_NONE)
-		fsdp_arena_fail(model->arena, ret_error);
-	return name;
+	snprintf(text, size, "state.%.*s.%.*s", FSDP_TEXT(owner), FSDP_TEXT(key));
+	return fsdp_names_intern(&model->names, 0, fsdp_span_text(text));
 }
 
 /*
@@ -806,8 +792,7 @@ static uint32_t state_name(struct fsdp_reading *reading, uint32_t owner_name,
  * and values of the model; `ordered`: parameters were read in the order in which the
  * model has them. Takes time and memory linear in both, except sorting.
  */
-static bool name_states(
-	struct fsdp_reading *reading, bool ordered, struct fsdp_error **ret_error)
+static void name_states(struct fsdp_reading *reading, bool ordered)
 {
 	struct id_naming *naming = FSDP_TAKE(reading->scratch, naming, 1);
 	size_t states = 0, named = 0;
@@ -819,7 +804,7 @@ static bool name_states(
 	read_groups(naming, &grouped);
 	read_shapes(naming, &grouped, &states);
 	if (states == 0)
-		return true;
+		return;
 	if (grouped)
 		list_candidates(naming, ordered, &placed);
 	if (grouped && naming->has_names)
@@ -842,15 +827,10 @@ static bool name_states(
 			++named;
 			uint32_t owner =
 				fsdp_model_tensor(naming->model, parameter)->name;
-			state.tensor->name =
-				state_name(reading, owner, state.key, ret_error);
-			if (state.tensor->name == FSDP_NONE)
-				return false;
+			state.tensor->name = state_name(reading, owner, state.key);
 			if (!naming->has_names)
 				state.tensor->flags |= FSDP_TENSOR_NAME_INFERRED;
 		}
-		if (*ret_error != NULL)
-			return false;
 	}
 	if (!placed)
 		fsdp_reading_note(reading,
@@ -859,7 +839,6 @@ static bool name_states(
 		fsdp_reading_note(reading,
 			"optimizer states have numbers, not names: %zu of %zu got the name of their parameter, the others match several parameters or none",
 			named, states);
-	return true;
 }
 
 /* ---- the directory of a step ---- */
@@ -1043,7 +1022,7 @@ static bool is_pickled(const struct fsdp_folder *folder)
 }
 
 /* Masters of what is stored as the model too, by the names of states. */
-static bool rename_masters(struct fsdp_reading *reading, struct fsdp_error **ret_error)
+static void rename_masters(struct fsdp_reading *reading)
 {
 	struct fsdp_model *model = reading->model;
 	bool *seen = fsdp_arena_take(reading->scratch, model->names.list.count + 1, 1);
@@ -1056,16 +1035,12 @@ static bool rename_masters(struct fsdp_reading *reading, struct fsdp_error **ret
 			seen[tensor->name] = true;
 			continue;
 		}
-		tensor->name =
-			state_name(reading, tensor->name, FSDP_SPAN("fp32"), ret_error);
-		if (tensor->name == FSDP_NONE)
-			return false;
+		tensor->name = state_name(reading, tensor->name, FSDP_SPAN("fp32"));
 		tensor->raw_name = tensor->name;
 		tensor->path = FSDP_NONE;
 		tensor->role = FSDP_ROLE_OPTIM;
 		tensor->flags &= (uint16_t)~FSDP_TENSOR_ROLE_INFERRED;
 	}
-	return true;
 }
 
 static void lack(struct fsdp_reading *reading, const char *file,
@@ -1154,12 +1129,11 @@ static bool finish(struct fsdp_reading *reading, struct fsdp_error **ret_error)
 	struct fsdp_model *model = reading->model;
 	if (!trainer->has_config && !fsdp_hf_config(reading, trainer->folder, ret_error))
 		return false;
-	if (trainer->is_deepspeed && trainer->is_plain &&
-		!rename_masters(reading, ret_error))
+	if (trainer->is_deepspeed && trainer->is_plain)
+		rename_masters(reading);
+	if (!read_trainer_state(reading, trainer->folder, ret_error))
 		return false;
-	if (!read_trainer_state(reading, trainer->folder, ret_error) ||
-		!name_states(reading, is_pickled(trainer->folder), ret_error))
-		return false;
+	name_states(reading, is_pickled(trainer->folder));
 	model->format = (struct fsdp_format){
 		.family = "trainer",
 		.title = "Hugging Face Trainer checkpoint",

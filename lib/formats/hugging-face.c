@@ -640,8 +640,7 @@ static bool open_index(struct hf *hf, struct fsdp_error **ret_error)
 	fsdp_table_init(&hf->mapped, reading->scratch);
 	fsdp_vec_init(&hf->map, reading->scratch, sizeof(uint32_t));
 	fsdp_vec_init(&hf->absent, reading->scratch, sizeof(struct absent));
-	if (!fsdp_names_init(&hf->files, reading->scratch))
-		return fsdp_arena_fail(reading->scratch, ret_error);
+	(void)fsdp_names_init(&hf->files, reading->scratch);
 	uint64_t limit = fsdp_limit(reading->limits, FSDP_LIMIT_JSON_BYTES);
 	struct fsdp_source *source = &hf->rest.source;
 	if (!fsdp_folder_source(hf->folder, hf->index, source, ret_error))
@@ -1086,8 +1085,9 @@ static bool read(struct fsdp_reading *reading, const struct fsdp_look *look,
 	}
 	if (hf->single != NULL) {
 		note_others(hf, fsdp_span_text(hf->single->file));
-		return fsdp_reading_add_child(reading, fsdp_span_text(hf->single->file),
-			       FSDP_NONE) != NULL;
+		fsdp_reading_add_child(
+			reading, fsdp_span_text(hf->single->file), FSDP_NONE);
+		return true;
 	}
 	if (hf->index.data == NULL) {
 		hf->is_bin = hf->split.is_bin;
@@ -1099,17 +1099,15 @@ static bool read(struct fsdp_reading *reading, const struct fsdp_look *look,
 	if (!open_index(hf, ret_error))
 		return false;
 	if (!hf->has_map || reading->children.count == 0) {
-		const struct absent *first =
-			hf->absent.count > 0 ? fsdp_vec_at(&hf->absent, 0) : NULL;
-
-		if (hf->is_of_other_save)
+		if (hf->is_of_other_save) {
+			const struct absent *first = fsdp_vec_at(&hf->absent, 0);
 			fsdp_fail_rule(ret_error, FSDP_ERROR_DAMAGED, "FI1001",
 				FSDP_UNKNOWN,
 				"all %zu files that it lists, for example %.*s, are missing; the directory has all %u files %.*s-*-of-%05u: the index belongs to another save",
 				hf->absent.count, FSDP_TEXT_MOST(first->name, 200),
 				hf->other.of, FSDP_TEXT_MOST(hf->other.stem, 64),
 				hf->other.of);
-		else
+		} else
 			fsdp_fail(ret_error, FSDP_ERROR_DAMAGED, FSDP_UNKNOWN,
 				!hf->has_map ? "the index has no weight_map"
 				: hf->files.list.count < 2
@@ -1145,8 +1143,7 @@ static bool check_modules(const struct hf *hf, struct fsdp_error **ret_error)
 		*ret_error = error;
 		return false;
 	}
-	if (error != NULL)
-		fsdp_error_free(error);
+	fsdp_error_free(error);
 	for (uint32_t i = 0; fsdp_json_is(root, FSDP_JSON_ARRAY) && i < root->count;
 		i++) {
 		const struct fsdp_json *module = &root->items[i];

@@ -73,22 +73,17 @@ static enum fsdp_sign recognise(const struct fsdp_look *look)
 }
 
 static struct fsdp_child *add_child(struct fsdp_reading *reading, struct fsdp_span folder,
-	const char *name, uint32_t rank, struct fsdp_error **ret_error)
+	const char *name, uint32_t rank)
 {
 	size_t size = folder.size + strlen(name) + sizeof "/";
 	char *path = fsdp_arena_take(reading->model->arena, size, 1);
-	if (path == NULL) {
-		fsdp_arena_fail(reading->model->arena, ret_error);
-		return NULL;
-	}
 	snprintf(path, size, "%.*s/%s", FSDP_TEXT(folder), name);
 	return fsdp_reading_add_child(reading, fsdp_span(path, size - 1), rank);
 }
 
 /* Files of the first data-parallel rank next to a rank's file: buffers that are not
  * joined with those of other ranks. */
-static bool add_optimizers(struct fsdp_reading *reading, const struct fsdp_folder *folder,
-	struct fsdp_error **ret_error)
+static void add_optimizers(struct fsdp_reading *reading, const struct fsdp_folder *folder)
 {
 	uint32_t numbers[FSDP_PATTERN_NUMBERS];
 
@@ -107,19 +102,17 @@ static bool add_optimizers(struct fsdp_reading *reading, const struct fsdp_folde
 		fsdp_dir_close(&dir);
 		if (!has)
 			continue;
-		child = add_child(reading, entry.name, OPTIM_NAME, FSDP_NONE, ret_error);
-		if (child == NULL)
-			return false;
+		child = add_child(reading, entry.name, OPTIM_NAME, FSDP_NONE);
 		child->role = FSDP_ROLE_OPTIM;
 		child->below = entry.name;
 	}
-	return true;
 }
 
 static bool read(struct fsdp_reading *reading, const struct fsdp_look *look,
 	struct fsdp_error **ret_error)
 {
 	uint32_t numbers[FSDP_PATTERN_NUMBERS], tp_size = 1, last_size = 1;
+	(void)ret_error;
 	for (size_t i = 0; i < look->folder->count; i++) {
 		if (!takes_folder(fsdp_folder_entry(look->folder, i).name, numbers))
 			continue;
@@ -137,13 +130,12 @@ static bool read(struct fsdp_reading *reading, const struct fsdp_look *look,
 		if (!fsdp_mul(above, tp_size, &rank) ||
 			!fsdp_add(rank, numbers[0], &rank) || rank >= FSDP_PATTERN_MAX)
 			rank = FSDP_NONE;
-		if (add_child(reading, entry.name, FILE_NAME, (uint32_t)rank,
-			    ret_error) == NULL)
-			return false;
+		add_child(reading, entry.name, FILE_NAME, (uint32_t)rank);
 	}
 	reading->model->is_set = true;
 	fsdp_reading_order_children(reading, 0);
-	return add_optimizers(reading, look->folder, ret_error);
+	add_optimizers(reading, look->folder);
+	return true;
 }
 
 /* ---- how the model was cut ---- */
@@ -245,16 +237,13 @@ static bool find_part(
 	return true;
 }
 
-/* The name below "model" or "model<chunk>". False: it is elsewhere, or memory ended
- * (then *ret_name is absent). */
+/* The name below "model" or "model<chunk>". False: it is elsewhere. */
 static bool parse_name(const struct megatron *megatron,
 	const struct fsdp_tensor_record *tensor, struct fsdp_span *ret_name,
 	uint32_t *ret_chunk)
 {
 	uint32_t numbers[FSDP_PATTERN_NUMBERS] = { 0 };
 	*ret_name = fsdp_model_name(megatron->model, tensor->raw_name, megatron->scratch);
-	if (ret_name->data == NULL)
-		return false;
 	struct fsdp_span above = fsdp_span_first(*ret_name, '.');
 	if (above.size == ret_name->size ||
 		(!fsdp_span_is(above, "model") &&
@@ -279,21 +268,19 @@ static void count_layers(struct megatron *megatron)
 		for (uint32_t k = part.first; k < part.end; k++) {
 			struct fsdp_span name;
 			uint32_t chunk;
-			if (parse_name(megatron, fsdp_model_tensor(model, k), &name,
-				    &chunk)) {
-				size_t begin, end;
-				uint32_t number;
-				uint32_t *layers =
-					&megatron->layers[chunk * megatron->pp_size +
-							  part.pp + 1];
-				if (find_number(name, LAYERS, &begin, &end, &number) &&
-					number >= *layers)
-					*layers = number + 1;
-				if (find_number(name, EXPERTS, &begin, &end, &number) &&
-					number >= megatron->experts)
-					megatron->experts = number + 1;
-			} else if (name.data == NULL)
-				return;
+			size_t begin, end;
+			uint32_t number;
+			if (!parse_name(
+				    megatron, fsdp_model_tensor(model, k), &name, &chunk))
+				continue;
+			uint32_t *layers = &megatron->layers[chunk * megatron->pp_size +
+							     part.pp + 1];
+			if (find_number(name, LAYERS, &begin, &end, &number) &&
+				number >= *layers)
+				*layers = number + 1;
+			if (find_number(name, EXPERTS, &begin, &end, &number) &&
+				number >= megatron->experts)
+				megatron->experts = number + 1;
 		}
 	}
 	for (size_t i = 0; i < count; i++)
@@ -426,8 +413,6 @@ static void join(struct megatron *megatron)
 		if (parse_name(megatron, fsdp_model_tensor(model, i), &name, &chunk) &&
 			chunk >= megatron->chunks)
 			megatron->chunks = chunk + 1;
-		else if (name.data == NULL)
-			return;
 	}
 	count_layers(megatron);
 	/* Tensors that are added meanwhile come after all of these. */

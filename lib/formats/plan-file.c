@@ -86,7 +86,7 @@ static void state_shape(
 		&(struct stated){ .name = name, .shape = shape, .dims = dims });
 }
 
-/* Full name of a unit's parameter: clean(module + ".") + fqn. FSDP_NONE: no memory. */
+/* Full name of a unit's parameter: clean(module + ".") + fqn. */
 static uint32_t full_name(
 	struct fsdp_plan_reading *plan, uint32_t module, struct fsdp_span fqn)
 {

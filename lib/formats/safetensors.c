@@ -145,9 +145,10 @@ static void safetensors_skip(struct fsdp_safetensors *header)
 static void need_records(struct fsdp_safetensors *header)
 {
 	struct fsdp_model *model = header->reading->model;
-	model->needs_records |= model->counting != NULL;
-	if (model->counting != NULL)
-		fsdp_model_leave(model, NULL);
+	if (model->counting == NULL)
+		return;
+	model->needs_records = true;
+	fsdp_model_leave(model, NULL);
 }
 
 /* A value of another kind than is due: said and passed over. */
@@ -747,8 +748,7 @@ static void begin_shard(
 	struct fsdp_safetensors *header = shard->header;
 	struct fsdp_model *model = header->reading->model;
 	bool placed = false;
-	if (!fsdp_bits_set(&shard->placed, owner, &placed))
-		return;
+	(void)fsdp_bits_set(&shard->placed, owner, &placed);
 	if (placed || shard->again)
 		fsdp_find(safetensors_findings(header), FSDP_RULE_SAFETENSORS_JSON,
 			FSDP_PLACE(.file = header->file, .tensor = name),

@@ -333,8 +333,6 @@ static bool read_metadata(
 	uint32_t file = fsdp_build_file(model, name, source.size, FSDP_NONE);
 	unsigned char head[4096];
 	size_t size = (size_t)fsdp_min(source.size, sizeof head);
-	if (file == FSDP_NONE)
-		return false;
 	/* The pickle is gone through twice; a small one is read once. */
 	if (source.size <= METADATA_KEPT) {
 		if (!fsdp_source_read_all(&source, 0, source.size, dcp->reading->scratch,

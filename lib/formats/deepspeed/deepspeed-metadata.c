@@ -113,21 +113,16 @@ static void mappings_begin(struct fsdp_mappings *mappings, uint32_t slice)
 			mappings->ranks[mappings->rank_count++] = mapping->rank;
 		last = mapping->rank;
 		mappings->present[mapping->group] = true;
-		/* The name below its group; FSDP_NONE: memory ended. */
+		/* The name below its group. */
 		char text[16];
 		int size = snprintf(text, sizeof text, "%u", mapping->group);
 		uint32_t group = fsdp_names_find_child(
 			&mappings->names, 0, fsdp_span(text, (size_t)size));
-		if (group == FSDP_NONE) {
-			struct fsdp_span copy = fsdp_arena_copy(
-				mappings->scratch, fsdp_span(text, (size_t)size));
-			group = copy.data != NULL
-					? fsdp_names_child(&mappings->names, 0, copy)
-					: FSDP_NONE;
-		}
-		uint32_t name = group != FSDP_NONE ? fsdp_names_child(&mappings->names,
-							     group, mapping->fqn)
-						   : FSDP_NONE;
+		if (group == FSDP_NONE)
+			group = fsdp_names_child(&mappings->names, 0,
+				fsdp_arena_copy(mappings->scratch,
+					fsdp_span(text, (size_t)size)));
+		uint32_t name = fsdp_names_child(&mappings->names, group, mapping->fqn);
 		if (mappings->first[name] == 0)
 			mappings->first[name] = id;
 		else

@@ -208,7 +208,8 @@ static bool deepspeed_enter_tag(struct fsdp_reading *reading,
 				"missing file: DeepSpeed cannot load without it; using %.*s",
 				FSDP_TEXT_MOST(entry.name, 64));
 		}
-		return fsdp_reading_add_child(reading, entry.name, FSDP_NONE) != NULL;
+		fsdp_reading_add_child(reading, entry.name, FSDP_NONE);
+		return true;
 	}
 	if (pointer->tag.size == 0)
 		fsdp_fail_rule(ret_error, FSDP_ERROR_DAMAGED, "FI1011", FSDP_UNKNOWN,
@@ -543,7 +544,7 @@ static bool count_ranks(struct fsdp_deepspeed *ds, const struct fsdp_folder *fol
 		return refuse_ranks(ret_error);
 	ds->stage_of =
 		FSDP_TAKE(ds->reading->scratch, ds->stage_of, FSDP_DEEPSPEED_LAYERS_MAX);
-	return ds->stage_of != NULL || fsdp_arena_fail(ds->reading->scratch, ret_error);
+	return true;
 }
 
 /* Two saves into one directory: files whose names exclude each other. */
@@ -597,8 +598,7 @@ static bool read_tag(struct fsdp_deepspeed *ds, const struct fsdp_folder *folder
 	struct member member;
 	uint32_t numbers[FSDP_PATTERN_NUMBERS];
 	bool has_both = fsdp_pattern_in(folder, FSDP_ENTRY_FILE, "bf16_" OPTIM);
-	if (!fsdp_names_init(&ds->members, ds->reading->scratch))
-		return fsdp_arena_fail(ds->reading->scratch, ret_error);
+	(void)fsdp_names_init(&ds->members, ds->reading->scratch);
 	if (!count_ranks(ds, folder, ret_error))
 		return false;
 	for (size_t i = 0; i < folder->count; i++) {
@@ -620,9 +620,8 @@ static bool read_tag(struct fsdp_deepspeed *ds, const struct fsdp_folder *folder
 			"working directory of DeepSpeed's universal converter, which removes it at the end");
 	struct fsdp_child *child =
 		fsdp_reading_add_child(ds->reading, FSDP_SPAN("zero"), FSDP_NONE);
-	if (child != NULL)
-		child->as = fsdp_family_deepspeed_parts.name;
-	return child != NULL;
+	child->as = fsdp_family_deepspeed_parts.name;
+	return true;
 }
 
 static bool read(struct fsdp_reading *reading, const struct fsdp_look *look,

@@ -326,7 +326,7 @@ const struct fsdp_deepspeed_stored *fsdp_deepspeed_find_copy(
 	const struct fsdp_deepspeed *ds, struct fsdp_span fqn);
 
 /* A tensor of the model, still without pieces, like a stored one except the fields of the
- * target. FSDP_NONE: it failed. */
+ * target. */
 uint32_t fsdp_deepspeed_add_tensor(struct fsdp_deepspeed *ds,
 	const struct fsdp_deepspeed_target *target,
 	const struct fsdp_deepspeed_stored *like);

@@ -21,17 +21,13 @@ static void build_index(struct fsdp_deepspeed *ds)
 		const struct fsdp_deepspeed_stored *stored = &ds->stored[i];
 		if (!stored->has_piece)
 			continue;
-		/* The name in the index below its rank; FSDP_NONE: memory ended. */
+		/* The name in the index below its rank. */
 		char text[16];
 		int size = snprintf(text, sizeof text, "%u", stored->piece.rank);
 		struct fsdp_span rank =
 			fsdp_arena_copy(scratch, fsdp_span(text, (size_t)size));
-		uint32_t parent = rank.data != NULL
-					  ? fsdp_names_child(&ds->index, 0, rank)
-					  : FSDP_NONE;
-		uint32_t id = parent != FSDP_NONE
-				      ? fsdp_names_child(&ds->index, parent, stored->name)
-				      : FSDP_NONE;
+		uint32_t parent = fsdp_names_child(&ds->index, 0, rank);
+		uint32_t id = fsdp_names_child(&ds->index, parent, stored->name);
 		if (ds->indexed[id] == 0)
 			ds->indexed[id] = (uint32_t)i + 1;
 	}
@@ -150,9 +146,7 @@ uint32_t fsdp_deepspeed_add_stored(struct fsdp_deepspeed *ds,
 {
 	struct fsdp_piece_record piece = stored->piece;
 	piece.tensor = fsdp_deepspeed_add_tensor(ds, target, stored);
-	if (piece.tensor == FSDP_NONE ||
-		fsdp_build_piece(ds->reading->model, &piece) == FSDP_NONE)
-		return FSDP_NONE;
+	fsdp_build_piece(ds->reading->model, &piece);
 	return piece.tensor;
 }
 
@@ -657,7 +651,7 @@ static void add_again(
 	struct fsdp_model *model = join->reading->model;
 	const struct fsdp_tensor_record *tensor = &slices->tensors[index];
 	uint32_t id = fsdp_build_tensor(model, tensor);
-	for (uint32_t i = 0; i < tensor->piece_count && id != FSDP_NONE; i++) {
+	for (uint32_t i = 0; i < tensor->piece_count; i++) {
 		struct fsdp_piece_record piece =
 			slices->pieces[tensor->first_piece - slices->first_piece + i];
 		piece.tensor = id;

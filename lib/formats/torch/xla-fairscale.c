@@ -350,7 +350,7 @@ static void describe_unit(struct taking *taking, const struct flat_parts *parts,
 	if (fsdp_span_ends(prefix, FSDP_SPAN(".")))
 		prefix.size--;
 	flat = fsdp_build_push(model, &model->flats, &id);
-	of = flat != NULL ? fsdp_build_push(model, &model->flat_modules, NULL) : NULL;
+	of = fsdp_build_push(model, &model->flat_modules, NULL);
 	*flat = (struct fsdp_flat_record){
 		.dtype = kept->tensor.dtype,
 		.shards = taking->relative->is_xla ? taking->torch->world_size : 1,
@@ -408,7 +408,7 @@ static void split_flat_parameters(struct taking *taking, const struct flat_parts
 		bool empty = part.numel == 0 && taking->torch->rank == 0;
 		if (empty)
 			memset(run, 0, sizeof run);
-		if ((empty || low < high))
+		if (empty || low < high)
 			add_run(taking, flat, parts, &part, run);
 		at += part.numel;
 	}
