@@ -429,7 +429,9 @@ static int64_t finished_up_to(const struct search *search, const struct run *run
 	 * active ones lost some that did not. */
 	if (!is_only_active(rows))
 		return FSDP_ABSENT;
-	int64_t before = entry_at(search, run->at)->seq - 1;
+	int64_t before = entry_at(search, run->at)->seq;
+	if (before == FSDP_ABSENT || --before < 0)
+		return FSDP_ABSENT;
 	return status != NULL && status->completed < before ? status->completed : before;
 }
 

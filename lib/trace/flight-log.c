@@ -105,11 +105,11 @@ static int64_t number_after(struct fsdp_span text, const char *word)
 	return number;
 }
 
-/* Milliseconds that are as many nanoseconds, or FSDP_ABSENT. */
+/* Milliseconds that are as many nanoseconds, not below 0; or FSDP_ABSENT. */
 static int64_t ms_after(struct fsdp_span text, const char *word)
 {
 	int64_t ms = number_after(text, word);
-	return ms <= INT64_MAX / 1000000 ? ms : FSDP_ABSENT;
+	return ms >= 0 && ms <= INT64_MAX / 1000000 ? ms : FSDP_ABSENT;
 }
 
 /* ---- the front of a message ---- */
@@ -721,8 +721,6 @@ static void parse_message(struct fsdp_watchdog *watchdog, struct fsdp_span front
 		line.numel_out = number_after(message, "NumelOut=");
 		line.timeout_ms = number_after(message, "Timeout(ms)=");
 		line.ran_ms = ms_after(message, ") ran for ");
-		if (line.ran_ms < 0)
-			line.ran_ms = FSDP_ABSENT;
 		line.op = parse_op_type(watchdog, message, line.op);
 	}
 	hear_of(watchdog, number_after(front, "timeout from  rank "));
