@@ -863,19 +863,12 @@ static void add_note(struct fsdp_kineto *kineto, const struct timed *one)
 	append(kineto, FSDP_KINETO_NOTE, &row);
 }
 
+/* A hook of FSDP by any of its labels, or a region of SimpleProfiler. */
 static bool is_resharding(struct fsdp_span name)
 {
-	static const char hook[] = "FSDP::post_backward_reshard";
-	size_t size = sizeof hook - 1;
-	if (fsdp_span_is(name, "resharding") ||
-		fsdp_span_is(name,
-			"FullyShardedDataParallel._post_backward_hook_reshard_only"))
-		return true;
-	if (name.size < size || memcmp(name.data, hook, size) != 0)
-		return false;
-	return name.size == size ||
-	       (name.size >= size + 3 && name.data[size] == ' ' &&
-		       name.data[size + 1] == '(' && name.data[name.size - 1] == ')');
+	enum fsdp_kineto_unit_kind kind = fsdp_kineto_unit_read(name).kind;
+	return kind == FSDP_UNIT_POST_BACKWARD_RESHARD ||
+	       kind == FSDP_UNIT1_RESHARD_ONLY || fsdp_span_is(name, "resharding");
 }
 
 static void add_annotation(struct fsdp_kineto *kineto, const struct timed *one)
