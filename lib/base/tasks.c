@@ -6,6 +6,7 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
+#include "base/arena.h"
 #include "base/tasks.h"
 
 enum { THREADS = 64 };
@@ -37,6 +38,43 @@ void fsdp_pool_run(unsigned threads, size_t count,
 	work(&pool);
 	while (started > 0)
 		pthread_join(others[--started], NULL);
+}
+
+struct fsdp_lock {
+	pthread_mutex_t mutex;
+};
+
+static void destroy(void *lock)
+{
+	pthread_mutex_destroy(&((struct fsdp_lock *)lock)->mutex);
+}
+
+/* Of a lock that is in hand. */
+struct held {
+	struct fsdp_lock *lock;
+};
+
+static void unlock(void *context)
+{
+	struct held *held = context;
+	if (held->lock != NULL)
+		pthread_mutex_unlock(&held->lock->mutex);
+}
+
+struct fsdp_lock *fsdp_lock_new(struct fsdp_arena *arena)
+{
+	struct fsdp_lock *lock = FSDP_TAKE(arena, lock, 1);
+	pthread_mutex_init(&lock->mutex, NULL);
+	fsdp_arena_own(arena, destroy, lock);
+	return lock;
+}
+
+void fsdp_lock_take(struct fsdp_lock *lock, struct fsdp_arena *arena)
+{
+	struct held *held = FSDP_TAKE(arena, held, 1);
+	fsdp_arena_own(arena, unlock, held);
+	pthread_mutex_lock(&lock->mutex);
+	held->lock = lock;
 }
 
 /*

@@ -214,6 +214,7 @@ void fsdp_strip_finish_idle(struct fsdp_strip *strip);
  * fsdp_trace_require where something else is wrong.
  */
 struct fsdp_watchdog;
+struct fsdp_flight_shared;
 struct fsdp_trace_reading {
 	struct fsdp_stream *stream;
 	struct fsdp_budget *budget; /* of all recordings of the set */
@@ -224,7 +225,8 @@ struct fsdp_trace_reading {
 	struct fsdp_recording recording;
 	int64_t **durations; /* a list per type of recording.types, or NULL */
 	struct fsdp_strip strip;
-	struct fsdp_watchdog *watchdog; /* what it prints into a log, or NULL */
+	struct fsdp_watchdog *watchdog;    /* what it prints into a log, or NULL */
+	struct fsdp_flight_shared *shared; /* what a dump becomes a part of */
 	struct fsdp_error *error;
 	bool left_out; /* of a kind that is not wanted */
 	bool unopened; /* its beginning cannot be read: its kind is unknown */

@@ -30,8 +30,8 @@ struct gatherer {
 	struct fsdp_names rosters; /* id - 1 is the index of the list */
 	struct fsdp_names names;   /* of groups */
 	struct fsdp_names teams;   /* roster and name; id - 1 is the index of the team */
-	struct fsdp_vec roster_by_name;  /* uint32_t, by name: of this dump, from 1 */
-	uint32_t **team_of, **roster_of; /* by rank */
+	struct fsdp_vec roster_by_name; /* uint32_t, by name: of this dump, from 1 */
+	uint32_t **team_of;             /* by rank */
 };
 
 static struct fsdp_flight_roster *roster_at(
@@ -53,33 +53,38 @@ static void find_heard(struct fsdp_flight_job *job, struct fsdp_flight_roster *r
 	}
 }
 
-/* Numbers the lists of a dump: dumps of a job have the same ones. A nameless list is of
- * the world, and only where there is no other. */
+/* Numbers the lists of dumps. A nameless list is of the world, and only where there is
+ * no other. */
 static void find_rosters(struct gatherer *gatherer, size_t rank)
 {
 	struct fsdp_flight_job *job = gatherer->job;
 	const struct fsdp_flight_rows *rows = job->ranks[rank].rows;
-	uint32_t *numbers = FSDP_TAKE(job->arena, numbers, rows->rosters.count);
+	struct fsdp_flight_shared *shared = rows->shared;
 	bool named = false;
-	gatherer->roster_of[rank] = numbers;
-	for (size_t i = 0; i < rows->rosters.count; i++) {
-		const struct fsdp_flight_roster *one = fsdp_vec_at(&rows->rosters, i);
-		struct fsdp_span key =
-			fsdp_span(one->ranks, one->count * sizeof *one->ranks);
-		numbers[i] = fsdp_names_child(&gatherer->rosters, 0, key) - 1;
-		if (numbers[i] == job->rosters.count) {
-			fsdp_vec_append(&job->rosters, one);
-			find_heard(job, roster_at(job, numbers[i]));
+	if (shared->roster_numbers == NULL) {
+		uint32_t *numbers = FSDP_TAKE(job->arena, numbers, shared->rosters.count);
+		shared->roster_numbers = numbers;
+		for (size_t i = 0; i < shared->rosters.count; i++) {
+			const struct fsdp_flight_roster *one =
+				fsdp_vec_at(&shared->rosters, i);
+			struct fsdp_span key =
+				fsdp_span(one->ranks, one->count * sizeof *one->ranks);
+			numbers[i] = fsdp_names_child(&gatherer->rosters, 0, key) - 1;
+			if (numbers[i] == job->rosters.count) {
+				fsdp_vec_append(&job->rosters, one);
+				find_heard(job, roster_at(job, numbers[i]));
+			}
 		}
 	}
 	for (size_t i = 0; i < rows->members.count; i++) {
-		const struct fsdp_flight_members *one = fsdp_vec_at(&rows->members, i);
+		const struct fsdp_flight_members *one = fsdp_flight_at(&rows->members, i);
 		named |= one->name.size != 0;
 	}
 	for (size_t i = 0; i < rows->members.count; i++) {
-		const struct fsdp_flight_members *one = fsdp_vec_at(&rows->members, i);
+		const struct fsdp_flight_members *one = fsdp_flight_at(&rows->members, i);
 		if ((one->name.size != 0) == named)
-			roster_at(job, numbers[one->roster])->in_world = true;
+			roster_at(job, shared->roster_numbers[one->roster])->in_world =
+				true;
 	}
 }
 
@@ -161,14 +166,14 @@ static void find_teams(struct gatherer *gatherer, size_t rank)
 	uint32_t *ids = FSDP_TAKE(job->arena, ids, rows->members.count);
 	gatherer->team_of[rank] = teams;
 	for (size_t i = 0; i < rows->members.count; i++) {
-		const struct fsdp_flight_members *one = fsdp_vec_at(&rows->members, i);
+		const struct fsdp_flight_members *one = fsdp_flight_at(&rows->members, i);
 		ids[i] = fsdp_names_child(&gatherer->names, 0, one->name);
 		uint32_t *roster = fsdp_vec_reach(rosters, ids[i]);
 		if (one->name.size != 0 && *roster == 0)
-			*roster = gatherer->roster_of[rank][one->roster] + 1;
+			*roster = rows->shared->roster_numbers[one->roster] + 1;
 	}
 	for (size_t i = 0; i < rows->groups.count; i++) {
-		const struct fsdp_flight_group *group = fsdp_vec_at(&rows->groups, i);
+		const struct fsdp_flight_group *group = fsdp_flight_at(&rows->groups, i);
 		uint32_t id = fsdp_names_child(&gatherer->names, 0, group->name);
 		uint32_t *roster = fsdp_vec_reach(rosters, id);
 		teams[i] = find_team(gatherer, group, id, *roster - 1);
@@ -196,7 +201,7 @@ static void gather_entries(struct gatherer *gatherer, bool lists)
 		const struct fsdp_flight_rows *rows = job->ranks[i].rows;
 		for (size_t j = 0; rows != NULL && j < rows->entries.count; j++) {
 			const struct fsdp_flight_entry *entry =
-				fsdp_vec_at(&rows->entries, j);
+				fsdp_flight_at(&rows->entries, j);
 			struct fsdp_flight_team *team = fsdp_flight_team_at(
 				job, gatherer->team_of[i][entry->group]);
 			size_t *count = entry->is_p2p ? &team->p2p_count
@@ -244,8 +249,6 @@ static void gather(struct fsdp_flight_job *job)
 	gatherer->job = job;
 	gatherer->teams.copies = job->arena;
 	gatherer->team_of = FSDP_TAKE(job->arena, gatherer->team_of, job->count);
-	gatherer->roster_of = FSDP_TAKE(job->arena, gatherer->roster_of, job->count);
-	job->signatures = FSDP_TAKE(job->arena, job->signatures, job->count);
 	size_t count = job->count;
 	for (size_t i = 0; i < job->count; i++)
 		if (fsdp_flight_is_heard(job, i))
@@ -269,12 +272,14 @@ static void gather(struct fsdp_flight_job *job)
 	for (size_t i = 0; i < job->count; i++) {
 		if (!fsdp_flight_is_heard(job, i))
 			continue;
-		const struct fsdp_vec *calls = &job->ranks[i].rows->calls;
-		struct fsdp_flight_signature *list =
-			FSDP_TAKE(job->arena, list, calls->count);
-		for (size_t j = 0; j < calls->count; j++)
-			sign(numbers, fsdp_vec_at(calls, j), &list[j]);
-		job->signatures[i] = list;
+		struct fsdp_flight_shared *shared = job->ranks[i].rows->shared;
+		size_t calls = shared->signatures == NULL ? shared->calls.count : 0;
+		if (shared->signatures == NULL)
+			shared->signatures =
+				FSDP_TAKE(job->arena, shared->signatures, calls);
+		for (size_t j = 0; j < calls; j++)
+			sign(numbers, fsdp_vec_at(&shared->calls, j),
+				&shared->signatures[j]);
 		find_teams(gatherer, i);
 	}
 	gather_entries(gatherer, false);
@@ -495,7 +500,7 @@ static const struct fsdp_flight_signature *signature_at(
 	const struct search *search, const struct run *run, size_t nth)
 {
 	const struct fsdp_flight_item *item = item_at(search, run, nth);
-	return &search->job->signatures[item->rank][item->entry->call];
+	return &rows_of(search, run)->shared->signatures[item->entry->call];
 }
 
 /* Counts how many have each number, and finds the most frequent: of equal ones that of

@@ -297,7 +297,7 @@ static uint32_t add_call(struct fsdp_flight_rows *rows, struct fsdp_arena *arena
 	const struct fsdp_watchdog_line *line, bool sizes)
 {
 	static const int64_t none = 0;
-	struct fsdp_flight_called *call = fsdp_vec_push(&rows->calls);
+	struct fsdp_flight_called *call = fsdp_vec_push(&rows->shared->calls);
 	struct fsdp_span *lists = call->lists;
 	call->name = line != NULL ? line->op : FSDP_SPAN("");
 	/* Both ends of a send have one number in their group. */
@@ -311,16 +311,16 @@ static uint32_t add_call(struct fsdp_flight_rows *rows, struct fsdp_arena *arena
 		lists[FSDP_FLIGHT_INPUT_SIZES] = line->sizes;
 		lists[FSDP_FLIGHT_INPUT_DTYPES] = line->dtypes;
 	}
-	return (uint32_t)(rows->calls.count - 1);
+	return (uint32_t)(rows->shared->calls.count - 1);
 }
 
 static void add_roster(struct fsdp_flight_rows *rows, struct fsdp_span name,
 	const struct fsdp_flight_roster *roster)
 {
-	const struct fsdp_flight_members members = { name,
-		(uint32_t)rows->rosters.count };
-	fsdp_vec_append(&rows->rosters, roster);
-	fsdp_vec_append(&rows->members, &members);
+	*(struct fsdp_flight_members *)fsdp_flight_push(&rows->members) =
+		(struct fsdp_flight_members){ name,
+			(uint32_t)rows->shared->rosters.count };
+	fsdp_vec_append(&rows->shared->rosters, roster);
 }
 
 /* When the work of a line was entered, or FSDP_ABSENT. */
@@ -335,21 +335,21 @@ static int64_t begin_of(const struct fsdp_watchdog_line *line)
 static void add_works(struct log_join *join, struct fsdp_flight_rows *rows,
 	const struct log_team *team, const struct rank_state *state, bool ended)
 {
-	const struct fsdp_flight_group group = { .name = team->name, .desc = team->desc };
-	fsdp_vec_append(&rows->groups, &group);
+	*(struct fsdp_flight_group *)fsdp_flight_push(&rows->groups) =
+		(struct fsdp_flight_group){ .name = team->name, .desc = team->desc };
 	for (size_t i = 0; i < team->seq_count; i++) {
 		int64_t seq = team->seqs[i];
 		if (seq > state->enqueued || (seq <= state->completed) != ended)
 			continue;
 		const struct fsdp_watchdog_line *line = line_of(state, seq);
-		fsdp_vec_append(&rows->entries,
-			&(struct fsdp_flight_entry){ .seq = seq,
+		uint32_t call = add_call(rows, join->arena, line, !team->no_sizes);
+		*(struct fsdp_flight_entry *)fsdp_flight_push(&rows->entries) =
+			(struct fsdp_flight_entry){ .seq = seq,
 				.time_ns = line != NULL ? begin_of(line) : FSDP_ABSENT,
 				.group = (uint32_t)rows->groups.count - 1,
-				.call = add_call(
-					rows, join->arena, line, !team->no_sizes),
+				.call = call,
 				.place = FSDP_NONE,
-				.is_unfinished = !ended });
+				.is_unfinished = !ended };
 	}
 	if (ended)
 		add_roster(rows, team->name, &team->roster);
@@ -367,7 +367,7 @@ struct rank_team {
 static struct fsdp_flight_rank *list_ranks(struct log_join *join)
 {
 	struct fsdp_flight_rank *ranks = FSDP_TAKE(join->arena, ranks, join->rank_count);
-	struct fsdp_flight_rows *rows = FSDP_TAKE(join->arena, rows, join->rank_count);
+	struct fsdp_flight_shared *shared = fsdp_flight_shared_new(join->arena);
 	struct rank_team *all = FSDP_TAKE(join->arena, all, join->state_count);
 	int64_t *list = FSDP_TAKE(join->arena, list, (size_t)join->world);
 	const struct fsdp_flight_roster world = { .ranks = list,
@@ -378,29 +378,30 @@ static struct fsdp_flight_rank *list_ranks(struct log_join *join)
 			const struct rank_state *state = &join->teams[i].states[j];
 			all[count++] = (struct rank_team){ state->rank, i, state };
 		}
+	for (int64_t rank = 0; rank < join->world; rank++)
+		list[rank] = rank;
 	FSDP_SORT(all, count, FSDP_BY(all, rank), FSDP_BY(all, team));
+	fsdp_flight_shared_begin(shared, join->arena);
 	for (size_t i = 0, k = 0, end; i < count; i = end, k++) {
+		struct fsdp_flight_rows *rows = fsdp_flight_rows_new(shared);
 		for (end = i; end < count && all[end].rank == all[i].rank;)
 			end++;
-		ranks[k] = (struct fsdp_flight_rank){ all[i].rank, &rows[k] };
-		/* Lists of a rank are short: large pages would reach the limit. */
-		fsdp_flight_rows_init(&rows[k], join->arena, 3);
+		ranks[k] = (struct fsdp_flight_rank){ all[i].rank, rows };
+		if (k == 0)
+			add_roster(rows, FSDP_SPAN("\n"), &world);
 		/* What ended before what did not, so that the last entry shows whether
 		 * the rank waits. The watchdog is that of NCCL. */
 		for (size_t j = i; j < end; j++)
-			add_works(join, &rows[k], &join->teams[all[j].team], all[j].state,
+			add_works(join, rows, &join->teams[all[j].team], all[j].state,
 				true);
 		for (size_t j = i; j < end; j++) {
 			const struct log_team *team = &join->teams[all[j].team];
-			add_works(join, &rows[k], team, all[j].state, false);
-			rows[k].is_nccl |=
+			add_works(join, rows, team, all[j].state, false);
+			rows->is_nccl |=
 				team->name.size == 0 || team->name.data[0] != '\n';
 		}
-		rows[k].facts.entries = rows[k].entries.count;
+		rows->facts.entries = rows->entries.count;
 	}
-	for (int64_t rank = 0; rank < join->world; rank++)
-		list[rank] = rank;
-	add_roster(&rows[0], FSDP_SPAN("\n"), &world);
 	return ranks;
 }
 

@@ -13,6 +13,7 @@
 #include "base/characters.h"
 #include "base/num.h"
 #include "base/sort.h"
+#include "base/tasks.h"
 #include "io/source.h"
 #include "syntax/json-tree.h"
 #include "syntax/pickle.h"
@@ -154,13 +155,14 @@ static struct dump_value get(struct dump_value dict, const char *key)
 
 /* ---- rows that entries share ---- */
 
-enum { BYTES, GROUPS, CALLS, PLACES, ROSTERS, TABLES };
-
 struct flight_reader {
 	struct fsdp_trace_reading *reading;
+	struct fsdp_flight_shared *shared;
 	struct fsdp_flight_rows *rows;
-	struct fsdp_names tables[TABLES]; /* the id of a row, less one, is its index */
-	unsigned char *packed;            /* the list that is looked up */
+	struct fsdp_names groups; /* of this dump: the id, less one, is the index */
+	struct fsdp_names lists;  /* of ranks, by what the dump shares */
+	struct fsdp_vec rosters;  /* uint32_t, by list */
+	unsigned char *packed;    /* the list that is looked up */
 	size_t size, room;
 	struct fsdp_budget budget; /* of work: values of a pickle may be shared */
 };
@@ -178,20 +180,26 @@ static uint32_t intern(struct flight_reader *reader, struct fsdp_span bytes)
 {
 	count_work(reader, bytes.size);
 	return fsdp_names_child(
-		&reader->tables[BYTES], 0, bytes.size != 0 ? bytes : FSDP_SPAN(""));
+		&reader->shared->texts, 0, bytes.size != 0 ? bytes : FSDP_SPAN(""));
 }
 
 static struct fsdp_span interned(const struct flight_reader *reader, uint32_t id)
 {
-	return fsdp_names_segment(&reader->tables[BYTES], id);
+	return fsdp_names_segment(&reader->shared->texts, id);
 }
 
-/* The index of the row with a key. Returns the row if it is new, else NULL. */
-static void *find_row(struct flight_reader *reader, unsigned table, struct fsdp_vec *rows,
+static struct fsdp_span keep_text(struct flight_reader *reader, struct fsdp_span text)
+{
+	return interned(reader, intern(reader, text));
+}
+
+/* The index of the row with a key. Returns the row if it is new, else NULL. Where memory
+ * ran out before, a name has no row yet. */
+static void *find_row(struct fsdp_names *known, struct fsdp_vec *rows,
 	struct fsdp_span key, uint32_t *ret_index)
 {
-	*ret_index = fsdp_names_child(&reader->tables[table], 0, key) - 1;
-	return *ret_index == rows->count ? fsdp_vec_push(rows) : NULL;
+	*ret_index = fsdp_names_child(known, 0, key) - 1;
+	return *ret_index >= rows->count ? fsdp_vec_reach(rows, *ret_index) : NULL;
 }
 
 static void append(struct flight_reader *reader, const void *data, size_t size)
@@ -275,8 +283,8 @@ static uint32_t find_call(struct flight_reader *reader, const struct dump_value 
 	for (unsigned i = 0; i < FSDP_FLIGHT_LISTS; i++)
 		key[1 + i] = intern_list(
 			reader, fields[INPUT_SIZES + i], i >= FSDP_FLIGHT_INPUT_DTYPES);
-	struct fsdp_flight_called *fresh = find_row(
-		reader, CALLS, &reader->rows->calls, fsdp_span(key, sizeof key), &call);
+	struct fsdp_flight_called *fresh = find_row(&reader->shared->known_calls,
+		&reader->shared->calls, fsdp_span(key, sizeof key), &call);
 	if (fresh == NULL)
 		return call;
 	fresh->name = interned(reader, key[0]);
@@ -305,8 +313,8 @@ static uint32_t find_place(struct flight_reader *reader, struct dump_value frame
 		key.file = intern(reader, file);
 		key.name = intern(reader, text_of(get(walk.value, "name")));
 		get_integer(get(walk.value, "line"), &key.line);
-		struct fsdp_flight_place *fresh = find_row(reader, PLACES,
-			&reader->rows->places, fsdp_span(&key, sizeof key), &place);
+		struct fsdp_flight_place *fresh = find_row(&reader->shared->known_places,
+			&reader->shared->places, fsdp_span(&key, sizeof key), &place);
 		if (fresh != NULL)
 			*fresh = (struct fsdp_flight_place){ interned(reader, key.file),
 				interned(reader, key.name), key.line };
@@ -341,7 +349,7 @@ static void add_entry(struct flight_reader *reader, struct dump_value value)
 			FSDP_LLU(rows->entries.count), lacks);
 		fsdp_trace_require(reader->reading, fsdp_error_add_kind(error, "flight"));
 	}
-	struct fsdp_flight_entry *entry = fsdp_vec_push(&rows->entries);
+	struct fsdp_flight_entry *entry = fsdp_flight_push(&rows->entries);
 	bool is_p2p = is_true(fields[IS_P2P]);
 	*entry = (struct fsdp_flight_entry){ .time_ns = FSDP_ABSENT,
 		.is_p2p = is_p2p,
@@ -359,14 +367,15 @@ static void add_entry(struct flight_reader *reader, struct dump_value value)
 	for (size_t i = 0; i < 2; i++)
 		key[i] = intern(reader,
 			next_value(&names) ? text_of(names.value) : FSDP_SPAN(""));
-	struct fsdp_flight_group *fresh = find_row(reader, GROUPS, &reader->rows->groups,
-		fsdp_span(key, sizeof key), &entry->group);
-	if (fresh != NULL)
-		*fresh = (struct fsdp_flight_group){ interned(reader, key[0]),
-			interned(reader, key[1]), FSDP_ABSENT };
+	entry->group =
+		fsdp_names_child(&reader->groups, 0, fsdp_span(key, sizeof key)) - 1;
+	if (entry->group == rows->groups.count)
+		*(struct fsdp_flight_group *)fsdp_flight_push(&rows->groups) =
+			(struct fsdp_flight_group){ interned(reader, key[0]),
+				interned(reader, key[1]), FSDP_ABSENT };
 	entry->call = find_call(reader, fields);
 	entry->place = find_place(reader, fields[FRAMES]);
-	struct fsdp_flight_group *group = fsdp_vec_at(&rows->groups, entry->group);
+	struct fsdp_flight_group *group = fsdp_flight_at(&rows->groups, entry->group);
 	if (group->pg_id == FSDP_ABSENT)
 		get_integer(fields[PG_ID], &group->pg_id);
 }
@@ -404,19 +413,19 @@ static size_t parse_ranks(struct fsdp_span text, int64_t *ranks)
 	return count;
 }
 
-/* Groups of one pickle may share a list of ranks. */
+/* Groups of one pickle may share a list of ranks, and dumps of a job have the same. */
 static uint32_t find_roster(struct flight_reader *reader, struct dump_value ranks)
 {
-	struct fsdp_vec *rosters = &reader->rows->rosters;
-	struct fsdp_span text = text_of(ranks);
-	size_t identity = ranks.pickle != NULL ? ranks.ref : rosters->count;
+	struct fsdp_flight_shared *shared = reader->shared;
+	struct fsdp_span text = text_of(ranks), key;
+	size_t identity = ranks.pickle != NULL ? ranks.ref : reader->rosters.count;
 	uint32_t index;
-	struct fsdp_flight_roster *fresh = find_row(
-		reader, ROSTERS, rosters, fsdp_span(&identity, sizeof identity), &index);
-	if (fresh == NULL)
-		return index;
+	uint32_t *known = find_row(&reader->lists, &reader->rosters,
+		fsdp_span(&identity, sizeof identity), &index);
+	if (known == NULL)
+		return *(uint32_t *)fsdp_vec_at(&reader->rosters, index);
 	size_t most = is_list(ranks) ? (size_t)count_of(ranks) : text.size / 2 + 1;
-	int64_t *list = FSDP_TAKE(&reader->reading->arena, list, most);
+	int64_t *list = FSDP_TAKE(reader->reading->scratch, list, most);
 	size_t count = is_list(ranks) ? 0 : parse_ranks(text, list);
 	struct walk walk = walk_of(ranks);
 	while (is_list(ranks) && next_value(&walk))
@@ -425,9 +434,22 @@ static uint32_t find_roster(struct flight_reader *reader, struct dump_value rank
 			count = 0;
 			break;
 		}
-	*fresh = (struct fsdp_flight_roster){ .ranks = list,
-		.count = fsdp_flight_sort_ranks(list, count) };
-	return index;
+	count = fsdp_flight_sort_ranks(list, count);
+	key = fsdp_span(list, count * sizeof *list);
+	if (fsdp_names_find_child(&shared->known_rosters, 0, key) == FSDP_NONE) {
+		int64_t *kept = FSDP_TAKE(shared->arena, kept, count);
+		if (count != 0)
+			memcpy(kept, list, key.size);
+		key.data = (const unsigned char *)kept;
+	}
+	struct fsdp_flight_roster *fresh =
+		find_row(&shared->known_rosters, &shared->rosters, key, known);
+	key = fsdp_names_segment(&shared->known_rosters, *known + 1);
+	if (fresh != NULL)
+		*fresh = (struct fsdp_flight_roster){
+			.ranks = (const int64_t *)(const void *)key.data, .count = count
+		};
+	return *known;
 }
 
 /* ---- status ---- */
@@ -441,7 +463,7 @@ static void read_statuses(struct flight_reader *reader, struct dump_value status
 	rows->is_nccl |= rows->facts.library.size != 0;
 	if (!rows->is_nccl || count_of(status) != most)
 		return;
-	rows->statuses = FSDP_TAKE(&reader->reading->arena, rows->statuses, most);
+	rows->statuses = FSDP_TAKE(reader->shared->arena, rows->statuses, most);
 	while (count < most && next_value(&walk)) {
 		struct fsdp_flight_status *one = &rows->statuses[count];
 		count_work(reader, count_of(walk.value));
@@ -459,7 +481,7 @@ static void read_statuses(struct flight_reader *reader, struct dump_value status
 		FSDP_TAKE(reader->reading->scratch, names, count);
 	bool match = count == rows->members.count;
 	for (size_t i = 0; match && i < count; i++) {
-		const struct fsdp_flight_members *one = fsdp_vec_at(&rows->members, i);
+		const struct fsdp_flight_members *one = fsdp_flight_at(&rows->members, i);
 		names[i].group = one->name;
 		match = fsdp_decimal_integer(one->name, &names[i].pg_id);
 	}
@@ -470,7 +492,7 @@ static void read_statuses(struct flight_reader *reader, struct dump_value status
 	for (size_t i = 0; i < count; i++)
 		rows->statuses[i].group = names[i].group;
 	for (size_t i = 0; match && i < rows->groups.count; i++) {
-		const struct fsdp_flight_group *group = fsdp_vec_at(&rows->groups, i);
+		const struct fsdp_flight_group *group = fsdp_flight_at(&rows->groups, i);
 		size_t low = 0, high = count;
 		FSDP_HALVE(low, high, middle, rows->statuses[middle].pg_id < group->pg_id)
 		match = low < count && rows->statuses[low].pg_id == group->pg_id &&
@@ -488,38 +510,73 @@ static bool is_dump(struct dump_value top)
 	       (is_dict(get(top, "pg_config")) || is_list(get(top, "entries")));
 }
 
-void fsdp_flight_rows_init(
-	struct fsdp_flight_rows *rows, struct fsdp_arena *arena, unsigned shift)
+static void release_share(void *shared)
 {
-	rows->facts.first_record = rows->enqueued = FSDP_ABSENT;
-	fsdp_vec_init(&rows->entries, arena, sizeof(struct fsdp_flight_entry));
-	fsdp_vec_init(&rows->groups, arena, sizeof(struct fsdp_flight_group));
-	fsdp_vec_init(&rows->calls, arena, sizeof(struct fsdp_flight_called));
-	fsdp_vec_init(&rows->places, arena, sizeof(struct fsdp_flight_place));
-	fsdp_vec_init(&rows->members, arena, sizeof(struct fsdp_flight_members));
-	fsdp_vec_init(&rows->rosters, arena, sizeof(struct fsdp_flight_roster));
-	struct fsdp_vec *const lists[] = { &rows->entries, &rows->groups, &rows->calls,
-		&rows->places, &rows->members, &rows->rosters };
-	for (size_t i = 0; i < FSDP_COUNT(lists); i++)
-		lists[i]->shift = shift;
+	fsdp_arena_done(&((struct fsdp_flight_shared *)shared)->own);
 }
 
-/* The rows of a dump, in the arena of the reading. */
+struct fsdp_flight_shared *fsdp_flight_shared_new(struct fsdp_arena *arena)
+{
+	struct fsdp_flight_shared *shared = FSDP_TAKE(arena, shared, FSDP_FLIGHT_SHARES);
+	for (size_t i = 0; i < FSDP_FLIGHT_SHARES; i++) {
+		shared[i].lock = fsdp_lock_new(arena);
+		fsdp_arena_init_lean(&shared[i].own, arena->budget);
+		fsdp_arena_own(arena, release_share, &shared[i]);
+	}
+	return shared;
+}
+
+void fsdp_flight_shared_begin(struct fsdp_flight_shared *shared, struct fsdp_arena *arena)
+{
+	fsdp_vec_init(&shared->calls, arena, sizeof(struct fsdp_flight_called));
+	fsdp_vec_init(&shared->places, arena, sizeof(struct fsdp_flight_place));
+	fsdp_vec_init(&shared->rosters, arena, sizeof(struct fsdp_flight_roster));
+	fsdp_vec_init(&shared->entries, arena, sizeof(struct fsdp_flight_entry));
+	fsdp_vec_init(&shared->groups, arena, sizeof(struct fsdp_flight_group));
+	fsdp_vec_init(&shared->members, arena, sizeof(struct fsdp_flight_members));
+	fsdp_names_init(&shared->texts, arena);
+	fsdp_names_init(&shared->known_calls, arena);
+	fsdp_names_init(&shared->known_places, arena);
+	fsdp_names_init(&shared->known_rosters, arena);
+	shared->texts.copies = shared->known_calls.copies = arena;
+	shared->known_places.copies = arena;
+	shared->arena = arena;
+}
+
+struct fsdp_flight_rows *fsdp_flight_rows_new(struct fsdp_flight_shared *shared)
+{
+	struct fsdp_flight_rows *rows = FSDP_TAKE(shared->arena, rows, 1);
+	rows->shared = shared;
+	rows->facts.first_record = rows->enqueued = FSDP_ABSENT;
+	rows->entries =
+		(struct fsdp_flight_part){ &shared->entries, shared->entries.count, 0 };
+	rows->groups =
+		(struct fsdp_flight_part){ &shared->groups, shared->groups.count, 0 };
+	rows->members =
+		(struct fsdp_flight_part){ &shared->members, shared->members.count, 0 };
+	return rows;
+}
+
+/* The rows of a dump; until its scratch is done no other one is added to the same
+ * list. */
 static void read_dump(struct fsdp_trace_reading *reading, struct dump_value top)
 {
-	struct fsdp_arena *arena = &reading->arena;
+	struct fsdp_flight_shared *shared = reading->shared;
 	struct flight_reader *reader = FSDP_TAKE(reading->scratch, reader, 1);
+	fsdp_lock_take(shared->lock, reading->scratch);
+	shared->own.escape = reading->arena.escape;
+	if (shared->arena == NULL)
+		fsdp_flight_shared_begin(shared, &shared->own);
 	reader->reading = reading;
+	reader->shared = shared;
 	if (top.pickle != NULL)
 		reader->budget = (struct fsdp_budget){ .limits = reading->limits,
 			.given = fsdp_pickle_length(top.pickle) };
-	reader->rows = FSDP_TAKE(arena, reader->rows, 1);
-	/* Jobs leave thousands of dumps, most of them of few rows. */
-	fsdp_flight_rows_init(reader->rows, arena, 6);
-	for (size_t i = 0; i < TABLES; i++) {
-		fsdp_names_init(&reader->tables[i], reading->scratch);
-		reader->tables[i].copies = arena;
-	}
+	reader->rows = fsdp_flight_rows_new(shared);
+	fsdp_names_init(&reader->groups, reading->scratch);
+	fsdp_names_init(&reader->lists, reading->scratch);
+	reader->groups.copies = reader->lists.copies = reading->scratch;
+	fsdp_vec_init(&reader->rosters, reading->scratch, sizeof(uint32_t));
 	static const char *const libraries[] = { "comm_lib_version", "nccl_version" };
 	struct fsdp_flight_rows *rows = reader->rows;
 	struct fsdp_span version = text_of(get(top, "version")),
@@ -535,11 +592,11 @@ static void read_dump(struct fsdp_trace_reading *reading, struct dump_value top)
 	}
 	get_number(get(get(get(top, "pg_status"), "0"), "last_enqueued_collective"),
 		&rows->enqueued);
-	rows->facts.version = fsdp_arena_copy(&reading->arena, version);
+	rows->facts.version = keep_text(reader, version);
 	for (size_t i = 0; i < FSDP_COUNT(libraries); i++) {
 		struct fsdp_span text = text_of(get(top, libraries[i]));
 		if (text.size != 0)
-			rows->facts.library = fsdp_arena_copy(&reading->arena, text);
+			rows->facts.library = keep_text(reader, text);
 	}
 	struct dump_value config = get(top, "pg_config");
 	struct walk groups = walk_of(config);
@@ -549,13 +606,12 @@ static void read_dump(struct fsdp_trace_reading *reading, struct dump_value top)
 			continue;
 		uint32_t index = find_roster(reader, get(groups.value, "ranks"));
 		const struct fsdp_flight_roster *roster =
-			fsdp_vec_at(&rows->rosters, index);
+			fsdp_vec_at(&shared->rosters, index);
 		if (roster->count != 0)
-			fsdp_vec_append(&rows->members,
-				&(struct fsdp_flight_members){
-					fsdp_arena_copy(
-						&reader->reading->arena, groups.key),
-					index });
+			*(struct fsdp_flight_members *)fsdp_flight_push(&rows->members) =
+				(struct fsdp_flight_members){
+					keep_text(reader, groups.key), index
+				};
 	}
 	struct walk walk = walk_of(get(top, "entries"));
 	while (next_value(&walk))

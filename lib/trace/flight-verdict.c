@@ -127,7 +127,7 @@ static void wait_in_team(struct join *join, const struct fsdp_flight_team *team)
 static const struct fsdp_flight_entry *last_entry(const struct fsdp_flight_rows *rows)
 {
 	size_t count = rows != NULL ? rows->entries.count : 0;
-	return count != 0 ? fsdp_vec_at(&rows->entries, count - 1) : NULL;
+	return count != 0 ? fsdp_flight_at(&rows->entries, count - 1) : NULL;
 }
 
 /* What a rank waits in: NCCL enqueues ahead and ends operations in order, so of what did
@@ -138,7 +138,8 @@ static const struct fsdp_flight_entry *open_entry(const struct fsdp_flight_rows 
 	if (open == NULL || !open->is_unfinished)
 		return NULL;
 	for (size_t i = rows->is_nccl ? rows->entries.count - 1 : 0; i > 0; i--) {
-		const struct fsdp_flight_entry *one = fsdp_vec_at(&rows->entries, i - 1);
+		const struct fsdp_flight_entry *one =
+			fsdp_flight_at(&rows->entries, i - 1);
 		if (one->is_unfinished && time_of(one) <= time_of(open))
 			open = one;
 	}
@@ -255,7 +256,7 @@ static struct fsdp_flight_place place_of(
 	if (entry->place == FSDP_NONE)
 		return (struct fsdp_flight_place){ .line = FSDP_ABSENT };
 	return *(const struct fsdp_flight_place *)fsdp_vec_at(
-		&rows->places, entry->place);
+		&rows->shared->places, entry->place);
 }
 
 /* The collective that the answer is about. */
@@ -345,8 +346,10 @@ static struct fsdp_last_call describe_last(
 		.place.line = FSDP_ABSENT };
 	if (entry == NULL)
 		return last;
-	const struct fsdp_flight_called *called = fsdp_vec_at(&rows->calls, entry->call);
-	const struct fsdp_flight_group *group = fsdp_vec_at(&rows->groups, entry->group);
+	const struct fsdp_flight_called *called =
+		fsdp_vec_at(&rows->shared->calls, entry->call);
+	const struct fsdp_flight_group *group =
+		fsdp_flight_at(&rows->groups, entry->group);
 	last.seq = is_barrier(group->name) ? FSDP_ABSENT : entry->seq;
 	last.op = fsdp_flight_folded(called->name, join->job.arena);
 	last.group = fsdp_flight_title(group->name, group->desc);

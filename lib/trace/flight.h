@@ -9,7 +9,8 @@
 /*
  * What the ranks of a job recorded of their collectives, while they are compared. Of a
  * dump of the Flight Recorder a small row per entry stays, and once the facts that many
- * entries share: groups, calls, lines of code. Lines of a log become the same rows.
+ * entries of many dumps share: calls, lines of code, lists of ranks. Lines of a log
+ * become the same rows.
  */
 struct fsdp_flight_entry {
 	int64_t seq;                 /* of the collective, or of the send or receive */
@@ -63,14 +64,65 @@ struct fsdp_flight_called {
 	struct fsdp_span lists[FSDP_FLIGHT_LISTS];
 };
 
-struct fsdp_flight_rows {
-	struct fsdp_flight_dump facts;
-	struct fsdp_vec entries; /* struct fsdp_flight_entry, oldest first */
-	struct fsdp_vec groups;  /* struct fsdp_flight_group */
+/* By which calls of ranks are compared; 0: equal to everything. */
+enum { FSDP_FLIGHT_BY_OP, FSDP_FLIGHT_BY_SIZE, FSDP_FLIGHT_BY_DTYPE, FSDP_FLIGHT_WAYS };
+struct fsdp_flight_signature {
+	uint32_t numbers[FSDP_FLIGHT_WAYS];
+};
+
+/*
+ * What dumps of a job share, each fact once, and their own rows one dump after the
+ * other. Dumps are read in parallel: each is added to one of a few of these, by one
+ * thread at a time.
+ */
+enum { FSDP_FLIGHT_SHARES = 8 };
+struct fsdp_flight_shared {
+	struct fsdp_lock *lock;
+	struct fsdp_arena own, *arena; /* NULL: nothing is in it yet */
+	/* Of texts and packed lists, calls, places and rosters: the id of a row, less
+	 * one, is its index. */
+	struct fsdp_names texts, known_calls, known_places, known_rosters;
 	struct fsdp_vec calls;   /* struct fsdp_flight_called */
 	struct fsdp_vec places;  /* struct fsdp_flight_place */
-	struct fsdp_vec members; /* struct fsdp_flight_members */
 	struct fsdp_vec rosters; /* struct fsdp_flight_roster */
+	struct fsdp_vec entries; /* struct fsdp_flight_entry */
+	struct fsdp_vec groups;  /* struct fsdp_flight_group */
+	struct fsdp_vec members; /* struct fsdp_flight_members */
+	/* By call and by roster, while ranks are compared; NULL before that. */
+	struct fsdp_flight_signature *signatures;
+	uint32_t *roster_numbers;
+};
+
+/* FSDP_FLIGHT_SHARES empty ones, which belong to the arena. */
+struct fsdp_flight_shared *fsdp_flight_shared_new(struct fsdp_arena *arena);
+
+/* Makes an empty one ready for rows. */
+void fsdp_flight_shared_begin(
+	struct fsdp_flight_shared *shared, struct fsdp_arena *arena);
+
+/* The rows of one dump in a list of all. */
+struct fsdp_flight_part {
+	struct fsdp_vec *list;
+	size_t first, count;
+};
+
+static inline void *fsdp_flight_at(const struct fsdp_flight_part *part, size_t index)
+{
+	return fsdp_vec_at(part->list, part->first + index);
+}
+
+/* One more; only of the dump that was added last. */
+static inline void *fsdp_flight_push(struct fsdp_flight_part *part)
+{
+	part->count++;
+	return fsdp_vec_push(part->list);
+}
+
+struct fsdp_flight_rows {
+	struct fsdp_flight_dump facts;
+	struct fsdp_flight_shared *shared;
+	struct fsdp_flight_part entries; /* oldest first */
+	struct fsdp_flight_part groups, members;
 	int64_t enqueued; /* last collective of the default group, or FSDP_ABSENT */
 	/* By name of the group, of those whose group is known. */
 	struct fsdp_flight_status *statuses;
@@ -79,9 +131,8 @@ struct fsdp_flight_rows {
 	bool has_finished; /* an entry is finished: not only active ones were written */
 };
 
-/* Zeroed rows become empty ones. Each list takes pages of 1 << shift items. */
-void fsdp_flight_rows_init(
-	struct fsdp_flight_rows *rows, struct fsdp_arena *arena, unsigned shift);
+/* Empty ones, after those of the dumps before. */
+struct fsdp_flight_rows *fsdp_flight_rows_new(struct fsdp_flight_shared *shared);
 
 /* Sorts ranks; returns how many stay when each is kept once. */
 size_t fsdp_flight_sort_ranks(int64_t *ranks, size_t count);
@@ -133,12 +184,6 @@ struct fsdp_flight_team {
 	size_t collective_count, p2p_count;
 };
 
-/* By which calls of ranks are compared; 0: equal to everything. */
-enum { FSDP_FLIGHT_BY_OP, FSDP_FLIGHT_BY_SIZE, FSDP_FLIGHT_BY_DTYPE, FSDP_FLIGHT_WAYS };
-struct fsdp_flight_signature {
-	uint32_t numbers[FSDP_FLIGHT_WAYS];
-};
-
 /* What ranks differ in, or what they wait for, in one team. */
 struct fsdp_flight_fault {
 	enum fsdp_flight_verdict verdict; /* STUCK or MISMATCH */
@@ -166,7 +211,6 @@ struct fsdp_flight_job {
 	const struct fsdp_limits *limits;
 	struct fsdp_vec rosters;         /* struct fsdp_flight_roster, each list once */
 	struct fsdp_flight_roster world; /* ranks that any dump names */
-	struct fsdp_flight_signature **signatures; /* of each rank's calls */
 	struct fsdp_vec teams;  /* struct fsdp_flight_team, in order of first use */
 	struct fsdp_vec faults; /* struct fsdp_flight_fault, by the team's name */
 	/* By rank: it entered what another of the group never enqueued, or the reverse.
@@ -188,7 +232,8 @@ static inline bool fsdp_flight_is_heard(const struct fsdp_flight_job *job, size_
 static inline const struct fsdp_flight_called *fsdp_flight_called_of(
 	const struct fsdp_flight_job *job, const struct fsdp_flight_item *item)
 {
-	return fsdp_vec_at(&job->ranks[item->rank].rows->calls, item->entry->call);
+	return fsdp_vec_at(
+		&job->ranks[item->rank].rows->shared->calls, item->entry->call);
 }
 
 static inline struct fsdp_flight_team *fsdp_flight_team_at(

@@ -925,6 +925,9 @@ static void read_one(void *context, size_t index)
 		if (reading->findings.lost)
 			fsdp_arena_fail(&reading->arena, &reading->error);
 	}
+	/* Of a dump only findings are in its own arena. */
+	if (recording->flight != NULL && reading->findings.tallies.count == 0)
+		fsdp_arena_done(&reading->arena);
 	if (reading->error != NULL)
 		fsdp_error_add_path(&reading->error, set->paths[index]);
 	fsdp_stream_close(reading->stream);
@@ -1084,12 +1087,14 @@ static uint64_t ceiling_of(const struct fsdp_recordings *set)
 static void read_all(void *context)
 {
 	struct fsdp_recordings *set = context;
+	struct fsdp_flight_shared *shared = fsdp_flight_shared_new(&set->arena);
 	set->readings = FSDP_TAKE(&set->arena, set->readings, set->reading_count);
 	for (size_t i = 0; i < set->reading_count; i++) {
 		struct fsdp_trace_reading *reading = &set->readings[i];
 		*reading = (struct fsdp_trace_reading){ .limits = &set->limits,
 			.options = set->options,
 			.budget = &set->budget,
+			.shared = &shared[i % FSDP_FLIGHT_SHARES],
 			.recording = { .path = set->paths[i],
 				.input = i,
 				.rank = FSDP_ABSENT,

@@ -93,6 +93,24 @@ class Oracle:
                 f.flush()
                 self.tap.none(f"version {version}", differ("status", self.ask([f.name]).status, status))
 
+    def memory(self):
+        """Dumps of one job share what they have in common: memory follows their entries alone."""
+        ranks, calls = 256, 90
+        group = {"0": {"name": "0", "desc": "default_pg", "ranks": list(range(ranks))}}
+        with tempfile.TemporaryDirectory() as folder:
+            for rank in range(ranks):
+                entries = [{"record_id": i, "process_group": ("0", "default_pg"), "pg_id": 0,
+                            "collective_seq_id": i + 1, "p2p_seq_id": 0, "profiling_name": "nccl:all_reduce",
+                            "time_created_ns": 10 ** 18 + i, "input_sizes": [[i + 1, 64]],
+                            "output_sizes": [[i + 1, 64]], "input_dtypes": ["Float"], "output_dtypes": ["Float"],
+                            "state": "completed", "retired": True, "is_p2p": False, "frames": []} for i in range(calls)]
+                path = os.path.join(folder, f"nccl_trace_rank_{rank}")
+                with open(path, "wb") as f:
+                    pickle.dump({"version": "2.10", "pg_config": group, "entries": entries}, f, 2)
+            run = oraclelib.run(self.args, "order", "--json", "--limit=memory=12MiB", folder)
+            problems = differ("status", run.status, 0)
+            self.tap.none(f"memory of {ranks} dumps", problems)
+
 
 def main():
     args = oraclelib.arguments(__doc__, many="")
@@ -107,6 +125,7 @@ def main():
     oracle.logs()
     oracle.same_rank()
     oracle.versions()
+    oracle.memory()
     tap.done()
 
 
