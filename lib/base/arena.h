@@ -185,9 +185,9 @@ void fsdp_arena_leave(const struct fsdp_arena *arena) __attribute__((noreturn));
 /* Whether this arena leaves what runs where memory runs out. */
 bool fsdp_arena_leaves(const struct fsdp_arena *arena);
 
-/* From here to fsdp_arena_resume nothing is left where memory runs out, and what cannot be
- * had is NULL: for code that has files or errors in its hands. For all arenas that leave
- * together. They nest. */
+/* From here to fsdp_arena_resume nothing is left where memory runs out, and what cannot
+ * be had is NULL: for code that has files or errors in its hands. For all arenas that
+ * leave together. They nest. */
 void fsdp_arena_hold(const struct fsdp_arena *arena);
 void fsdp_arena_resume(const struct fsdp_arena *arena);
 

@@ -67,8 +67,8 @@ struct fsdp_reading {
 	struct fsdp_vec *notes;  /* const char *: fsdp_reading_note */
 };
 
-/* Names a child. What is not plain about it the caller sets. Within fsdp_model_try, as all
- * that adds or orders children. */
+/* Names a child. What is not plain about it the caller sets. Within fsdp_model_try, as
+ * all that adds or orders children. */
 struct fsdp_child *fsdp_reading_add_child(
 	struct fsdp_reading *reading, struct fsdp_span name, uint32_t rank);
 
