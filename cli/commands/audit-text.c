@@ -253,13 +253,52 @@ static bool print_loaders(const struct verdict *verdict, struct out *out)
 			if (verdict->loading.status != results[k].status ||
 				strcmp(loader->verdict, results[k].word) != 0)
 				continue;
-			out_line_text(out, "%s%s %s", before, loader->result.loader,
-				results[k].text);
+			out_line_text(
+				out, "%s%s %s", before, loader->title, results[k].text);
 			before = ", ";
 		}
 	if (before[0] == ',')
 		out_line_text(out, ";");
 	return before[0] == ',';
+}
+
+/* What a checkpoint without errors cannot be used for: the rule of its findings. */
+static const char *find_limit(const struct verdict *verdict)
+{
+	static const char *const limits[][2] = {
+		{ "FI5007", " no damage, but not all that a resume needs:" },
+		{ "FI4002", " no damage, but tensor names have the prefix of a wrapper:" }
+	};
+
+	if (strcmp(verdict->word, "good") != 0)
+		return NULL;
+	for (size_t i = 0; i < sizeof limits / sizeof *limits; i++)
+		for (size_t k = 0; k < verdict->check_count; k++)
+			if (strcmp(verdict->checks[k].rule, limits[i][0]) == 0 &&
+				verdict->checks[k].findings > 0 &&
+				verdict->checks[k].findings >= verdict->counts.warning)
+				return limits[i][1];
+	return verdict->counts.warning > 0 ? " no errors," : NULL;
+}
+
+/* The answer of the loader of the checkpoint's own family, as far as it is known. */
+static void print_own_loader(const struct verdict *verdict, struct out *out)
+{
+	static const char *const results[][3] = { { "good", "loads", "loads it" },
+		{ "bad", "differs", "loads it with differences" },
+		{ "bad", "refuses", "refuses it" } };
+	const struct shown_loader *own = verdict->loading.loaders;
+
+	if (!verdict->loading.is_own || verdict->loading.count == 0)
+		return;
+	for (size_t i = 0; i < sizeof results / sizeof *results; i++)
+		if (strcmp(verdict->word, results[i][0]) == 0 &&
+			strcmp(own->verdict, results[i][1]) == 0)
+			out_line_text(out, "; %s %s", own->title, results[i][2]);
+	for (size_t i = 0; i < own->reason_count; i++)
+		if (strcmp(own->verdict, "not_judged") == 0 &&
+			strcmp(own->reasons[i].code, "base-model") == 0)
+			out_line_text(out, "; not compared with its base model");
 }
 
 /* "PyTorch distributed checkpoint (DCP), 4 ranks: 14 parameter tensors, 42 optimizer
@@ -271,7 +310,7 @@ static void show_format(const struct verdict *verdict, struct out *out)
 		const char *what;
 	} roles[] = { { FSDP_ROLE_PARAM, "parameter tensor" },
 		{ FSDP_ROLE_BUFFER, "buffer" }, { FSDP_ROLE_OPTIM, "optimizer state" },
-		{ FSDP_ROLE_OTHER, "other tensor" } };
+		{ FSDP_ROLE_OTHER, "tensor" } };
 	const char *before = ": ";
 
 	if (verdict->format == NULL)
@@ -283,6 +322,8 @@ static void show_format(const struct verdict *verdict, struct out *out)
 			: value_absent());
 	for (size_t i = 0; i < sizeof roles / sizeof *roles; i++)
 		print_count(out, &before, verdict->of_role[roles[i].role], roles[i].what);
+	if (verdict->of_role[FSDP_ROLE_OTHER] > 0)
+		out_line_text(out, " of neither model nor optimizer");
 	/* A resume needs them. */
 	if (verdict->of_role[FSDP_ROLE_OPTIM] == 0 &&
 		verdict->of_role[FSDP_ROLE_PARAM] > 0)
@@ -325,6 +366,8 @@ static void show_verdict(
 {
 	struct out *out = run->out;
 	const char *before = " ";
+	const char *limit = find_limit(verdict);
+	const bool is_partial = strcmp(verdict->word, "partial") == 0;
 	bool others, strict;
 
 	if (run->common->quiet > 0 && verdict->status == STATUS_GOOD &&
@@ -342,9 +385,14 @@ static void show_verdict(
 	out_line_text(out, ":");
 	others = print_loaders(verdict, out);
 	strict = verdict->status == STATUS_BAD && !others;
+	if (is_partial && !verdict->complete) {
+		out_line_text(out, " %s;", reason_open(verdict->open));
+		others = true;
+	} else if (limit != NULL)
+		out_line_text(out, "%s", limit);
 	print_count(out, &before, verdict->counts.error, "error");
 	print_count(out, &before, verdict->counts.warning, "warning");
-	if (before[0] == ' ' && !strict) {
+	if (before[0] == ' ' && !strict && limit == NULL) {
 		out_line_text(out, others ? " no other problems" : " no problems");
 		before = ", ";
 	}
@@ -357,14 +405,20 @@ static void show_verdict(
 		out_line_end(out);
 		return;
 	}
-	out_values(out, " in {} file{s}, {} tensor{s}[; {} not judged]",
+	/* The parts that merge reads have neither loader nor absent files. */
+	bool is_full = verdict->format != NULL && run->common->quiet == 0;
+	out_values(out, " in [{} of ]{} file{s}, {} tensor{s}[; {} not judged]",
+		is_full && verdict->absent > 0
+			? value_count(verdict->files - verdict->absent)
+			: value_absent(),
 		value_count(verdict->files), value_count(verdict->tensors),
 		value_some(verdict->counts.unsupported));
+	if (is_full)
+		print_own_loader(verdict, out);
 	if (!verdict->complete)
-		out_line_text(out, "; %s (--checks lists them)",
-			reason_open(strcmp(verdict->word, "partial") == 0
-					    ? verdict->open
-					    : FSDP_REASON_NONE));
+		out_line_text(out,
+			is_partial ? " (--checks lists what was not checked)"
+				   : "; some checks could not run (--checks lists them)");
 	out_line_end(out);
 	if (run->common->quiet == 0)
 		show_format(verdict, out);
@@ -545,7 +599,8 @@ bool audit_text(const struct audit *audit, struct run *run)
 		if (!show_findings(verdict, run, audit->count > 1))
 			return false;
 		if (refused > 1)
-			snprintf(more, sizeof more, " and %zu more", refused - 1);
+			snprintf(more, sizeof more, " and %zu more file%s", refused - 1,
+				refused == 2 ? "" : "s");
 		if (refused > 0 && run->common->quiet == 0)
 			out_line(run->out, NULL,
 				"note: torch.load(weights_only=True) refuses %.*s%s (FI3003; -v lists the classes to allow)",

@@ -1067,12 +1067,15 @@ bool audit_check(struct audit *audit, struct run *run, struct fsdp_error **ret_e
 					  .data;
 		verdict->ranks = fsdp_checkpoint_world_size(checkpoint);
 		verdict->files = fsdp_file_count(checkpoint);
+		for (size_t i = 0; i < verdict->files; i++)
+			verdict->absent += fsdp_file(checkpoint, i).size == FSDP_UNKNOWN;
 		verdict->tensors = fsdp_tensor_count(checkpoint);
 		verdict->pieces = fsdp_piece_count(checkpoint);
 		if (strcmp(format.family, "dcp-safetensors") == 0 &&
 			verdict->pieces > verdict->tensors)
 			run_note(run,
-				"each file has the shards of one rank; from_pretrained() needs full tensors: fsdp-inspect export writes them");
+				"each file has the shards of one rank; from_pretrained() needs full tensors, which 'fsdp-inspect export -o NEWDIR %s' writes",
+				run->path);
 		verdict->names = verdict->tensors + fsdp_value_count(checkpoint);
 		for (uint32_t i = 0; i < verdict->tensors; i++) {
 			const struct fsdp_tensor tensor = fsdp_tensor(checkpoint, i);

@@ -808,7 +808,11 @@ static bool run_latest(struct run *run, struct fsdp_error **ret_error)
 		if (status != STATUS_FAILED)
 			print_none(&latest);
 		if (latest.named > 0 && latest.level != FSDP_LEVEL_DATA)
-			run_note(run, "checked %s; --level=data also checks contents",
+			run_note(run,
+				"%schecked %s; fsdp-inspect audit --data also checks contents",
+				latest.named == 1 && !latest.options->all
+					? "this is the newest good checkpoint; "
+					: "",
 				latest.level == FSDP_LEVEL_QUICK ? "names and sizes"
 								 : "headers");
 		print_cost(&latest);

@@ -171,7 +171,7 @@ struct failure *collected_fail(struct collected *collected, const char *code,
 }
 
 static const char *const usual_hints[FSDP_ERROR_CODE_COUNT] = {
-	[FSDP_ERROR_DAMAGED] = "copy this file again, or use an earlier checkpoint",
+	[FSDP_ERROR_DAMAGED] = "copy this file again, or use an earlier one",
 	[FSDP_ERROR_UNSUPPORTED] = "see fsdp-inspect(1) for the formats that are read",
 };
 

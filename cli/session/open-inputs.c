@@ -298,11 +298,12 @@ static void report_lacking(struct session *session, const char *folder,
 			int length = variant.size < 60 ? (int)variant.size : 60;
 			char fix[100];
 
-			snprintf(fix, sizeof fix, "from_pretrained(variant=\"%.*s\")",
-				length, variant.data);
+			snprintf(fix, sizeof fix,
+				"pass variant=\"%.*s\" to from_pretrained()", length,
+				variant.data);
 			collected_report(&session->collected, "FI1001", about,
 				collected_text(&session->collected, fix).data,
-				"only weights of the variant %.*s are present: from_pretrained() of the pipeline fails without variant=\"%.*s\"",
+				"this part has weights of the variant %.*s only: from_pretrained() of the pipeline needs variant=\"%.*s\"",
 				length, variant.data, length, variant.data);
 			continue;
 		}
@@ -316,6 +317,20 @@ static void report_lacking(struct session *session, const char *folder,
 				: "directory is missing (model_index.json lists %s)",
 			part->class_name);
 	}
+}
+
+/* A pipeline of Diffusers without missing part, of a command that checks its inputs. */
+static bool is_whole_pipeline(const struct session *session, const char *folder,
+	const struct fsdp_discover *below)
+{
+	char path[PATH_MAX];
+	struct stat status;
+
+	return session->command->check_inputs != NULL &&
+	       fsdp_discover_lacking(below, 0) == NULL &&
+	       snprintf(path, sizeof path, "%s/model_index.json", folder) <
+		       (int)sizeof path &&
+	       stat(path, &status) == 0;
 }
 
 /*
@@ -352,7 +367,10 @@ static bool look_below(struct session *session, const char *path, uint32_t input
 				.data;
 		if (*ret_only != NULL)
 			collected_note(&session->collected,
-				"opened %s, the only checkpoint in %s", *ret_only, path);
+				"opened %s, the only checkpoint in %s%s", *ret_only, path,
+				is_whole_pipeline(session, path, below)
+					? "; the directories of the other parts that model_index.json lists are present"
+					: "");
 	} else if (count > 1 && session->below == NULL &&
 		   takes_below(session, below, path)) {
 		if (session->command->check_inputs != NULL) {

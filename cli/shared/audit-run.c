@@ -239,6 +239,7 @@ struct sets {
 	struct run *run;
 	const char *below;
 	const struct fsdp_weight_set_pairs *pairs;
+	bool data;   /* all bytes of both are compared */
 	bool others; /* check further models in addition to the opened one */
 };
 
@@ -306,13 +307,13 @@ static void check_pair(const struct sets *sets, struct fsdp_weight_set_pair pair
 		const char *fix, *what;
 	} rows[] = {
 		[FSDP_SETS_DIFFER] = { SEVERITY_ERROR, NULL,
-			"has different weights; loaders read one set and ignore the other without a warning" },
+			" has different tensors, and a loader reads only one of the two" },
 		[FSDP_SETS_NOT_STATED] = { SEVERITY_NOTE,
-			"use --data to see whether they differ",
-			"has the same names and shapes; its bytes were not compared" },
+			"compare them completely: add --data",
+			" also has weights; the bytes of both were not compared completely" },
 		[FSDP_SETS_OTHER_FORMAT] = { SEVERITY_NOTE,
-			"keep it, if the program that takes it is used",
-			"has weights in the format of other programs; not compared" },
+			"keep it if you use the program that reads it",
+			" has weights in the format of another program; not compared" },
 	};
 	struct finding about;
 
@@ -326,8 +327,15 @@ static void check_pair(const struct sets *sets, struct fsdp_weight_set_pair pair
 	about = about_set(sets, rows[pair.likeness].severity, pair.first);
 	if (pair.likeness == FSDP_SETS_DIFFER)
 		about.tensor = text_of_span(pair.name);
-	collected_report(sets->run->collected, "FI1012", about, rows[pair.likeness].fix,
-		"%s next to it %s: %s", pair.second, rows[pair.likeness].what,
+	collected_report(sets->run->collected, "FI1012", about,
+		sets->data && pair.likeness == FSDP_SETS_NOT_STATED
+			? ""
+			: rows[pair.likeness].fix,
+		"%s%s%s: %s",
+		about.tensor.size != 0 ? "first tensor that differs from " : "",
+		pair.second,
+		about.tensor.size != 0 ? "; a loader reads only one of the two"
+				       : rows[pair.likeness].what,
 		fsdp_weight_set_loaders(sets->pairs));
 }
 
@@ -346,7 +354,7 @@ static bool check_folder(
 	if (fsdp_scan_new(
 		    path, run->limits, run->limit_count, run->remote, &survey, &error) &&
 		fsdp_weight_set_pairs_new(survey, data, &pairs, &error)) {
-		const struct sets sets = { run, below, pairs, others };
+		const struct sets sets = { run, below, pairs, data, others };
 		for (size_t i = 0; i < fsdp_weight_set_pair_count(pairs); i++)
 			check_pair(&sets, fsdp_weight_set_pair(pairs, i));
 	} else

@@ -185,7 +185,8 @@ static const char *title_of(const char *loader)
 {
 	static const char *const titles[][2] = { { "hf", "from_pretrained" },
 		{ "trainer", "Trainer" }, { "peft", "PEFT" },
-		{ "accelerate", "Accelerate" }, { "dcp", "torch DCP load" },
+		{ "accelerate", "Accelerate" },
+		{ "dcp", "torch.distributed.checkpoint.load" },
 		{ "deepspeed", "DeepSpeed" }, { "megatron", "Megatron" },
 		{ "vllm", "vLLM" }, { "sglang", "SGLang" },
 		{ "weights_only", "torch.load(weights_only=True)" } };
@@ -557,8 +558,9 @@ static void find_own(const struct fsdp_load_result *result, struct run *run)
 		if (!join_same(run, reason, about.severity))
 			collected_report(run->collected, "FI1013", about,
 				reason->way_out != NULL ? reason->way_out : "",
-				"%s %s %s: %s", result->library, result->version,
-				does[result->verdict], reason->message);
+				"%s %s (tried with %s %s): %s", title_of(result->loader),
+				does[result->verdict], result->library, result->version,
+				reason->message);
 		return;
 	}
 }

@@ -183,8 +183,8 @@ void adapter_base_report(struct run *run)
 			(const char *)value.tokens->text.data);
 		if (path[0] == '/' && stat(path, &status) != 0 && errno == ENOENT)
 			run_note(run,
-				"base model %s is not on this machine; audit --expect=DIR compares the adapter with a copy of that model in DIR",
-				path);
+				"base model %s is not on this machine; with a copy of it in DIR, 'fsdp-inspect audit --expect=DIR %s' compares the adapter with it",
+				path, run->path);
 	}
 	run->collected->out_of_memory |= buffer.failed;
 	name_buffer_done(&buffer);

@@ -1103,7 +1103,7 @@ static bool read(struct fsdp_reading *reading, const struct fsdp_look *look,
 			const struct absent *first = fsdp_vec_at(&hf->absent, 0);
 			fsdp_fail_rule(ret_error, FSDP_ERROR_DAMAGED, "FI1001",
 				FSDP_UNKNOWN,
-				"all %zu files that it lists, for example %.*s, are missing; the directory has all %u files %.*s-*-of-%05u: the index belongs to another save",
+				"the index belongs to another save: the %zu files that it lists (%.*s, …) are missing, and all %u files of another set are present (%.*s-*-of-%05u)",
 				hf->absent.count, FSDP_TEXT_MOST(first->name, 200),
 				hf->other.of, FSDP_TEXT_MOST(hf->other.stem, 64),
 				hf->other.of);

@@ -497,10 +497,9 @@ static bool read_end(struct tail *tail, struct fsdp_zip_end *ret_end)
 		if (!walked)
 			return false;
 		fsdp_fail_rule(tail->error, FSDP_ERROR_DAMAGED, "FI1040", front.end,
-			"file is truncated: it ends at byte %llu without a zip directory (%s%llu complete record%s in the first %llu bytes)",
+			"file is truncated at byte %llu, after %s%llu complete record%s: its end (the zip directory) is missing, so the full size is unknown",
 			FSDP_LLU(tail->source->size), front.bounded ? "at least " : "",
-			FSDP_LLU(front.records), front.records == 1 ? "" : "s",
-			FSDP_LLU(front.end));
+			FSDP_LLU(front.records), front.records == 1 ? "" : "s");
 		return fsdp_error_add_hint(tail->error, "copy this file again");
 	}
 	check_tail(tail, &record);

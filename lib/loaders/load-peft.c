@@ -1170,7 +1170,7 @@ static bool ignores_some(struct fsdp_loading *loading)
 
 /* ---- rules ---- */
 
-#define PUT_CONFIG "put the adapter's configuration next to its weights"
+#define PUT_CONFIG "copy adapter_config.json of this adapter into the directory"
 #define SAVE_DICT "save a dict of the adapter's tensors by their names"
 #define EXPECT_BASE "name the base model with --expect"
 
@@ -1225,7 +1225,7 @@ static const struct fsdp_load_rule rules[] = {
 	FSDP_REFUSES(ADAPTER_MODULES, lacks_whole,
 		"{0} (modules_to_save) has no name that starts with " PREFIX),
 	FSDP_REFUSES(ADAPTER_MODULES, has_unstripped_module,
-		"names of tensors of {0} (modules_to_save) contain .{1}, which PEFT adds itself",
+		"tensor names of the module {0} (modules_to_save) contain .{1}, which PEFT adds itself on loading",
 		"remove .modules_to_save and .default from all names, or save with save_pretrained()"),
 	FSDP_REFUSES(ADAPTER_MODULES, lacks_module_of_base,
 		"{0} (modules_to_save in adapter_config.json) is missing", "{4}"),

@@ -60,7 +60,7 @@ CURES = [
     (r'remove one "base_model.model."', renamed(lambda name: name.replace("base_model.model.", "", 1))),
     (r'insert "base_model.model." before', renamed(lambda name: "base_model.model." + name)),
     (r'insert "model." after', renamed(lambda name: name if "lm_head" in name else name.replace("base_model.model.", "base_model.model.model.", 1))),
-    (r"put the adapter's configuration", replaced(CONFIG)), (r"copy this file again|save again", replaced(WEIGHTS, CONFIG)),
+    (r"copy adapter_config.json of this adapter", replaced(CONFIG)), (r"copy this file again|save again", replaced(WEIGHTS, CONFIG)),
     (r"put adapter_model.safetensors|download or copy the file again", replaced(WEIGHTS)),
     (r"move the one that is not meant", lambda copy, *_: os.remove(os.path.join(copy, "adapter_model.bin"))),
     (r"import ", lambda copy, whole, found: exec(found.string, {})),

@@ -135,7 +135,7 @@ static void adapters_are_refused(void **state)
 	static const struct folder_case cases[] = {
 		{ "peft", .files = { TENSORS("adapter_model.safetensors", "{}", 0) },
 			.expected = "refuses missing-file",
-			.says = "put the adapter's configuration next to its weights" },
+			.says = "copy adapter_config.json of this adapter into the directory" },
 		{ "peft", .files = { LORA, TEXT("adapter_model.safetensors", "x") },
 			.expected = "refuses damaged-file", .says = "it has no header" },
 		{ "peft", .files = { LORA, TEXT("adapter_model.bin", NAMESPACE) },

@@ -332,20 +332,20 @@ static void each_pair_of_sets_is_told(void **state)
 	expect_pairs(true, "");
 	put_tensors("pytorch_model.bin", "{" ONE("a", 1) "4]}}", 4);
 	expect_pairs(true,
-		"same model.safetensors pytorch_model.bin ; hf, trainer take model.safetensors; accelerate takes pytorch_model.bin");
+		"same model.safetensors pytorch_model.bin ; from_pretrained and Trainer load model.safetensors; Accelerate loads pytorch_model.bin");
 	expect_pairs(false,
-		"not told model.safetensors pytorch_model.bin ; hf, trainer take model.safetensors; accelerate takes pytorch_model.bin");
+		"not told model.safetensors pytorch_model.bin ; from_pretrained and Trainer load model.safetensors; Accelerate loads pytorch_model.bin");
 	put_tensors("pytorch_model.bin", "{" ONE("c", 1) "4]}}", 4);
 	expect_pairs(false,
-		"differ model.safetensors pytorch_model.bin a; hf, trainer take model.safetensors; accelerate takes pytorch_model.bin");
+		"differ model.safetensors pytorch_model.bin a; from_pretrained and Trainer load model.safetensors; Accelerate loads pytorch_model.bin");
 	FOLDER_WRITE("pytorch_model.bin", "x");
 	expect_pairs(true,
-		"not told model.safetensors pytorch_model.bin ; hf, trainer take model.safetensors; accelerate takes pytorch_model.bin");
+		"not told model.safetensors pytorch_model.bin ; from_pretrained and Trainer load model.safetensors; Accelerate loads pytorch_model.bin");
 	folder_unlink("model.safetensors");
 	folder_unlink("pytorch_model.bin");
 	put_tensors("adapter_model.bin", "{" ONE("b", 1) "4]}}", 4);
 	expect_pairs(true,
-		"same adapter_model.safetensors adapter_model.bin ; trainer, peft take adapter_model.safetensors");
+		"same adapter_model.safetensors adapter_model.bin ; Trainer and PEFT load adapter_model.safetensors");
 	assert_null(fsdp_set_name(100));
 }
 
@@ -355,20 +355,20 @@ static void sets_of_other_programs_are_told(void **state)
 	put_tensors("model.safetensors", "{" ONE("a", 1) "4]}}", 4);
 	put_tensors("consolidated.safetensors", "{" ONE("a", 1) "4]}}", 4);
 	expect_pairs(true,
-		"same model.safetensors consolidated.safetensors ; hf, trainer, accelerate take model.safetensors; mistral_inference and vLLM (load_format mistral) take consolidated.safetensors");
+		"same model.safetensors consolidated.safetensors ; from_pretrained and Trainer and Accelerate load model.safetensors; mistral_inference and vLLM (load_format mistral) load consolidated.safetensors");
 	put_tensors("consolidated.safetensors", "{" ONE("a", 2) "8]}}", 8);
 	expect_pairs(true,
-		"differ model.safetensors consolidated.safetensors a; hf, trainer, accelerate take model.safetensors; mistral_inference and vLLM (load_format mistral) take consolidated.safetensors");
+		"differ model.safetensors consolidated.safetensors a; from_pretrained and Trainer and Accelerate load model.safetensors; mistral_inference and vLLM (load_format mistral) load consolidated.safetensors");
 	put_tensors("consolidated.safetensors", "{" ONE("b", 2) "8]}}", 8);
 	expect_pairs(true,
-		"other format model.safetensors consolidated.safetensors ; hf, trainer, accelerate take model.safetensors; mistral_inference and vLLM (load_format mistral) take consolidated.safetensors");
+		"other format model.safetensors consolidated.safetensors ; from_pretrained and Trainer and Accelerate load model.safetensors; mistral_inference and vLLM (load_format mistral) load consolidated.safetensors");
 	folder_unlink("consolidated.safetensors");
 	put_tensors("consolidated.00.pth", "{" ONE("a", 2) "8]}}", 8);
 	expect_pairs(true,
-		"differ model.safetensors consolidated.00.pth a; hf, trainer, accelerate take model.safetensors; Meta's llama takes consolidated.00.pth");
+		"differ model.safetensors consolidated.00.pth a; from_pretrained and Trainer and Accelerate load model.safetensors; Meta's llama loads consolidated.00.pth");
 	put_tensors("consolidated.01.pth", "{" ONE("a", 2) "8]}}", 8);
 	expect_pairs(true,
-		"other format model.safetensors consolidated.00.pth ; hf, trainer, accelerate take model.safetensors; Meta's llama takes consolidated.00.pth");
+		"other format model.safetensors consolidated.00.pth ; from_pretrained and Trainer and Accelerate load model.safetensors; Meta's llama loads consolidated.00.pth");
 }
 
 static void tags_do_not_lead_out(void **state)
