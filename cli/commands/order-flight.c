@@ -9,6 +9,7 @@
 
 #include "commands/order-answer.h"
 #include "shared/recordings.h"
+#include "session/diagnostics.h"
 #include "render/writer.h"
 
 enum { MOST_SHOWN = 8, MOMENT_ROOM = DATE_SIZE + 16 };
@@ -33,6 +34,18 @@ struct flight {
 static bool is_log(const struct fsdp_flight *joined)
 {
 	return joined->watches != NULL;
+}
+
+/* Whether ranks are named as the cause, which is a finding. */
+static bool has_cause(const struct fsdp_flight *joined)
+{
+	return joined->verdict == FSDP_FLIGHT_STUCK ||
+	       joined->verdict == FSDP_FLIGHT_MISMATCH;
+}
+
+static const char *rule_of(const struct fsdp_flight *joined)
+{
+	return joined->verdict == FSDP_FLIGHT_MISMATCH ? "FI7041" : "FI7040";
 }
 
 /* ---- values of sentences ---- */
@@ -87,28 +100,36 @@ static void print_place(struct out *out, const struct fsdp_flight_place *place)
 	recordings_show_frame(out, place->filename, place->line, place->name);
 }
 
-static void print_sizes(struct out *out, const struct fsdp_flight_call *call)
+/* " (input [10])" or, with types, " (input [10] Float)"; nothing if neither is known. */
+static void print_inputs(
+	struct out *out, const struct fsdp_flight_call *call, bool with_types)
 {
+	size_t types = with_types ? call->input_dtype_count : 0;
+
 	for (size_t i = 0; i < call->input_size_count; i++) {
 		const struct fsdp_flight_sizes *one = &call->input_sizes[i];
 
-		out_line_text(out, "%s[", i == 0 ? " " : ", ");
+		out_line_text(out, "%s[", i == 0 ? " (input " : ", ");
 		for (size_t j = 0; j < one->dim_count; j++)
 			out_line_text(
 				out, "%s%" PRId64, j == 0 ? "" : ", ", one->dims[j]);
 		out_line_text(out, "]");
 	}
+	for (size_t i = 0; i < types; i++) {
+		out_line_text(out, "%s",
+			i > 0                         ? ", "
+			: call->input_size_count == 0 ? " (input "
+						      : " ");
+		out_line_name(out, text_of_span(call->input_dtypes[i]));
+	}
+	out_line_text(out, "%s", call->input_size_count + types > 0 ? ")" : "");
 }
 
-/* "all_reduce [10] Float" */
+/* "all_reduce (input [10] Float)" */
 static void print_call(struct out *out, const struct fsdp_flight_call *call)
 {
 	out_line_name(out, text_of_span(call->op));
-	print_sizes(out, call);
-	for (size_t i = 0; i < call->input_dtype_count; i++) {
-		out_line_text(out, "%s", i == 0 ? " " : ", ");
-		out_line_name(out, text_of_span(call->input_dtypes[i]));
-	}
+	print_inputs(out, call, true);
 }
 
 static bool problem_is(const struct fsdp_flight *joined, const char *problem)
@@ -116,7 +137,7 @@ static bool problem_is(const struct fsdp_flight *joined, const char *problem)
 	return joined->problem != NULL && strcmp(joined->problem, problem) == 0;
 }
 
-/* "#9 all_gather [10] of mesh_dp_shard (ranks 4-7), train.py:64 train_step" */
+/* "#9 all_gather (input [10]) of mesh_dp_shard (ranks 4-7), train.py:64 train_step" */
 static void print_collective(const struct flight *flight)
 {
 	const struct fsdp_flight *joined = flight->joined;
@@ -128,7 +149,7 @@ static void print_collective(const struct flight *flight)
 		joined->op.data != NULL && !is_open ? value_text(text_of_span(joined->op))
 						    : value_word("collective"));
 	if (!is_open)
-		print_sizes(flight->out, &joined->call);
+		print_inputs(flight->out, &joined->call, false);
 	out_values(flight->out, " of {}[ ({})]",
 		joined->group.size != 0 ? name(joined->group)
 					: value_word("a group without a name"),
@@ -166,7 +187,8 @@ static void line_inputs(const struct flight *flight)
 			value_word(joined->watch_count != 0 ? "failed collectives"
 							    : "errors"));
 	else
-		out_values(out, "{} dump{s}, recorder", value_count(flight->dump_count));
+		out_values(out, "{} dump{s} of the Flight Recorder, format",
+			value_count(flight->dump_count));
 	for (size_t i = 0; i < joined->version_count && !flight->is_log; i++)
 		out_values(out, "{}{}", value_word(i == 0 ? " " : ", "),
 			value_name(text_of_span(joined->versions[i])));
@@ -189,7 +211,7 @@ static void line_inputs(const struct flight *flight)
 			continue;
 		}
 		out_values(out, "{}{}[ ({} groups of {} ranks)][ ({} rank{s})]",
-			value_word(shown == 1 ? "; groups " : ", "),
+			value_word(shown == 1 ? "; process groups: " : ", "),
 			name(joined->groups[i]),
 			flight->is_log || alike == 1 ? value_absent()
 						     : value_count(alike),
@@ -295,6 +317,44 @@ static struct fsdp_flight_cause cause_at(
 	return one;
 }
 
+static void begin_error(const struct flight *flight)
+{
+	out_line_begin(flight->out, NULL);
+	if (has_cause(flight->joined)) {
+		out_line_painted(flight->out, "error");
+		out_line_text(flight->out, ": ");
+	}
+}
+
+static void end_error(const struct flight *flight)
+{
+	const struct fsdp_rule *rule = fsdp_rule_find(rule_of(flight->joined));
+
+	if (has_cause(flight->joined))
+		out_line_text(flight->out, " [%s %s]", rule->id, rule->slug);
+	out_line_end(flight->out);
+}
+
+/* The fixes of the findings, which stderr does not repeat. */
+static void lines_fix(const struct flight *flight)
+{
+	const struct run *run = flight->order->run;
+	struct collected *collected = run->collected;
+	struct text last = { NULL, 0 };
+
+	for (size_t i = run->first.finding; i < collected->finding_count; i++) {
+		struct finding *finding = &collected->findings[i];
+
+		if (strcmp(finding->rule, rule_of(flight->joined)) != 0)
+			continue;
+		finding->is_printed = !answer_is_machine(run);
+		if (finding->fix.size != 0 && !text_is(finding->fix, last))
+			out_line(flight->out, "fix", "%.*s", (int)finding->fix.size,
+				finding->fix.data);
+		last = finding->fix;
+	}
+}
+
 static void lines_cause(const struct flight *flight)
 {
 	const struct fsdp_flight *joined = flight->joined;
@@ -302,18 +362,24 @@ static void lines_cause(const struct flight *flight)
 	const char *verb;
 	char text[300];
 
-	if (joined->culprits.count == 0 && problem_is(joined, "size"))
-		out_line(out, NULL, "%s", OTHER_SIZES);
+	if (joined->culprits.count == 0 && problem_is(joined, "size")) {
+		begin_error(flight);
+		out_line_text(out, "%s", OTHER_SIZES);
+		end_error(flight);
+	}
 	if (problem_is(joined, "exception") && joined->cause_count == 0 &&
-		joined->culprits.count != 0)
-		out_line(out, NULL, "%s", exception_words(joined, text, sizeof text));
+		joined->culprits.count != 0) {
+		begin_error(flight);
+		out_line_text(out, "%s", exception_words(joined, text, sizeof text));
+		end_error(flight);
+	}
 	for (size_t i = 0; (i < joined->cause_count || i == 0) && i < MOST_SHOWN; i++) {
 		struct fsdp_flight_cause one = cause_at(joined, i, &verb);
 		bool stopped = one.other != FSDP_ABSENT;
 
 		if (verb == NULL || one.ranks.count == 0)
 			continue;
-		out_line_begin(out, NULL);
+		begin_error(flight);
 		out_values(out, stopped ? "the GPU of {} stopped in" : "{} {}",
 			RANKS(one.ranks), value_word(verb));
 		/* The first is the collective of the answer, and has its sizes and
@@ -325,7 +391,7 @@ static void lines_cause(const struct flight *flight)
 			print_place_in(out, one.seq, one.op, one.group);
 		}
 		out_values(out, "[, which rank {} finished]", number(one.other));
-		out_line_end(out);
+		end_error(flight);
 	}
 	line_rest(out, NULL, joined->cause_count);
 }
@@ -421,7 +487,7 @@ static void lines_agree(const struct flight *flight)
 	if (line != NULL)
 		out_line(out, NULL, "%s%s", line,
 			joined->is_gloo && joined->problem == NULL
-				? "; gloo records no send and recv, so a rank may wait in one of those"
+				? "; Gloo dumps do not record send and recv: a rank may wait in one"
 				: "");
 	if (!problem_is(joined, "unheard"))
 		return;
@@ -452,9 +518,10 @@ static void lines_next(const struct flight *flight)
 	struct out *out = flight->out;
 	const char *next = NULL;
 
-	/* The finding has a fix. */
-	if (verdict == FSDP_FLIGHT_STUCK || verdict == FSDP_FLIGHT_MISMATCH)
+	if (has_cause(joined)) {
+		lines_fix(flight);
 		return;
+	}
 	if (((flight->is_log && verdict == FSDP_FLIGHT_AGREE) || joined->all_wait) &&
 		!flight->is_alone)
 		next = flight->is_log
@@ -698,7 +765,7 @@ static const struct {
 		" first: errors and timeouts of other ranks follow it" },
 	{ "orders", "run the units of FSDP in the same order on ", "" },
 	{ NULL, "read the log of ",
-		", or the stack of what still runs: py-spy dump --pid PID" },
+		"; if it still runs, print its stack: py-spy dump --pid PID" },
 };
 
 struct fix {
@@ -726,7 +793,7 @@ static const char *fix_of(
 static void find_cause(struct run *run, const struct fsdp_flight *joined)
 {
 	bool differ = joined->verdict == FSDP_FLIGHT_MISMATCH;
-	const char *rule = differ ? "FI7041" : "FI7040", *verb;
+	const char *rule = rule_of(joined), *verb;
 	char text[300], room[MOMENT_ROOM];
 	struct rank_words words;
 	struct fix fix;
@@ -777,8 +844,7 @@ static void find_cause(struct run *run, const struct fsdp_flight *joined)
 int order_check_flight(struct orders *order)
 {
 	const struct fsdp_flight *joined = fsdp_recordings_flight(order->recordings);
-	bool is_bad = joined->verdict == FSDP_FLIGHT_STUCK ||
-		      joined->verdict == FSDP_FLIGHT_MISMATCH;
+	bool is_bad = has_cause(joined);
 	int status =
 		joined->verdict == FSDP_FLIGHT_INCOMPLETE ? STATUS_PARTIAL : STATUS_GOOD;
 	struct rank_words words;
