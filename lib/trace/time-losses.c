@@ -554,9 +554,9 @@ bool fsdp_recordings_loss(const struct fsdp_recordings *run, const struct fsdp_c
 				cost->waiting);
 		else
 			append(loss,
-				"straggler rank %" PRId64
-				" costs other ranks %.0f %% of the time: ",
-				cost->straggler, cost->waiting);
+				"the other ranks wait %.0f %% of the time for rank %" PRId64
+				" (straggler): ",
+				cost->waiting, cost->straggler);
 		if (cost->straggler != FSDP_ABSENT &&
 			cost->cause == FSDP_STRAGGLER_UNKNOWN)
 			append(loss,

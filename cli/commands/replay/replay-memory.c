@@ -111,7 +111,7 @@ static bool note_rows(const struct snapshots *all)
 			snprintf(row->note, sizeof row->note, "%s",
 				state->oom_count != 0
 					? "out of memory"
-					: "events are missing: peak unknown");
+					: "peak unknown: not all events recorded");
 		else if (all->count > 2 && apart > median / 10)
 			snprintf(row->note, sizeof row->note,
 				"%.0f %% %s than the median",
@@ -291,6 +291,9 @@ static void show_row(
 			value_bytes(state->private_bytes),
 			value_count(state->private_segments),
 			value_bytes(state->private_active_bytes));
+	if (state->events != 0 && state->start_bytes < 0 && state->oom_count == 0)
+		out_line(out, NULL,
+			"  peak unknown: the recording lacks events; call _record_memory_history() earlier, with a larger max_entries");
 	if (state->events == 0 || state->start_bytes < 0)
 		return;
 	out_line(out, NULL, "%s", "");

@@ -511,7 +511,7 @@ static void show_cost(struct replay *replay, const struct fsdp_cost *cost)
 	format_time(cost->min_ns, cost->mean_ns, false, least);
 	format_time(cost->max_ns, cost->mean_ns, false, most);
 	out_line_begin(out, NULL);
-	out_line_text(out, "%s %s", cost->marked ? "step" : "recorded",
+	out_line_text(out, "%s %s", cost->marked ? "step time" : "recorded",
 		format_time(cost->mean_ns, cost->mean_ns, true, mean));
 	if (cost->steps > 1 && strcmp(least, most) == 0)
 		out_line_text(out, " (all equal)");
@@ -522,7 +522,7 @@ static void show_cost(struct replay *replay, const struct fsdp_cost *cost)
 							  : value_absent());
 	if (!cost->has_device)
 		out_line_text(out,
-			": no GPU kernels%s, so compute and idle are not known",
+			": no GPU kernels%s in the trace, compute and idle time are unknown",
 			cost->only_calls ? " but those of collectives" : "");
 	if (cost->has_device && !cost->marked)
 		out_line_text(out, ": the GPU worked in %s of %s",
@@ -566,7 +566,7 @@ static void line_inputs(struct replay *replay)
 						: "them"));
 	else
 		out_values_line(out, NULL,
-			"{} rank{s}[ ({})], [{} step{s}]{}; [{} collective{s}, timed on the {}]{}[, {} of an unknown type]",
+			"{} rank{s}[ ({})], [{} step{s}]{}; [{} collective call{s}{}, timed on the {}]{}[, {} of an unknown type]",
 			value_count(replay->count),
 			value_name(text_of_span(first->backend)),
 			value_some(first->step_count),
@@ -575,6 +575,7 @@ static void line_inputs(struct replay *replay)
 					? ""
 					: "no steps (schedule= and p.step() mark them)"),
 			value_count(count),
+			value_word(replay->count > 1 ? " of all ranks" : ""),
 			value_word(all.layer == FSDP_LAYER_NONE     ? NULL
 				   : all.layer == FSDP_LAYER_DEVICE ? "GPU"
 								    : "host"),
@@ -661,6 +662,31 @@ static void show_timeline(struct replay *replay)
 	out_line_end(out);
 }
 
+/* Whether calls of a rank overlap, so that their times add up to more than the time in
+ * which any of them ran. */
+static bool do_calls_overlap(const struct replay *replay)
+{
+	const struct fsdp_recording *one;
+
+	for (size_t i = 0; (one = recordings_by_rank(replay->recordings, i)) != NULL;
+		i++) {
+		int64_t busy_ns =
+			one->has_device ? one->base.comm_busy_ns : one->host_comm_busy_ns;
+		double sum_ns = 0;
+
+		for (size_t k = 0; strcmp(MARKS[k].name, "compute") != 0; k++) {
+			const struct fsdp_type_times *times =
+				replay_type_of(one, text_of(MARKS[k].name));
+
+			if (times != NULL && times->times.count != 0)
+				sum_ns += (double)times->times.sum_ns;
+		}
+		if (sum_ns > (double)busy_ns * 1.02)
+			return true;
+	}
+	return false;
+}
+
 /* False: out of memory. */
 static bool show_text(struct replay *replay)
 {
@@ -720,6 +746,9 @@ static bool show_text(struct replay *replay)
 		out_line(out, NULL, "%s", "");
 	if (replay->has_traces && (all || replay_shows_only(replay, "rank")))
 		good = good && replay_show_ranks(replay);
+	if (replay->has_traces && all && do_calls_overlap(replay))
+		out_line(out, NULL,
+			"calls overlap: COMM BUSY counts such time once, TOTAL MS once per call");
 	/* Tables that each run has for itself. */
 	for (size_t i = 0; good && i < replay->run_count; i++) {
 		struct replay run = replay_run(replay, i);

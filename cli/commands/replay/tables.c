@@ -229,6 +229,16 @@ const struct record replay_type_record = OBJECT_RECORD(TYPE, "type", "Calls of o
 	{ "ranks", EACH(each_rank_of_type, type_of_rank_record),
 		ALWAYS("The same by rank, for ranks that call it.") });
 
+/* The row `all` is of the wall clock, not of calls. */
+static struct value get_type(struct subject of)
+{
+	const TYPE *type = of.object;
+
+	return text_is(text_of_span(type->name), text_of(SIX[0]))
+		       ? value_word("wall time")
+		       : value_name(text_of_span(type->name));
+}
+
 /* Of the row `all` that is the number of steps on all ranks, not of calls. */
 static struct value get_calls(struct subject of)
 {
@@ -239,28 +249,30 @@ static struct value get_calls(struct subject of)
 		       : value_count(type->times.count);
 }
 
-static const struct record type_row_record = RECORD_OF(RECORD_OBJECT, TYPE,
-	{ "type", NAME_AT(TYPE, name) }, { "run", COUNT_AT(TYPE, run), OF_RUNS },
-	{ "count", COUNT_AT(TYPE, times.count), FOR_PROGRAMS },
-	{ "calls", GET(FIELD_COUNT, get_calls), FOR_PEOPLE },
-	{ "sum_ns", NS_AT(TYPE, times.sum_ns), .label = "total ms" },
-	{ "rank_mean_ns", NS_AT(TYPE, mean_ns), .label = "rank mean", OF_RANKS },
-	{ "rank_min_ns", NS_AT(TYPE, min.ns), FOR_PROGRAMS },
-	{ "min_rank", INTEGER_AT(TYPE, min.rank), FOR_PROGRAMS },
-	{ "min (rank)", CHARS_AT(TYPE, min.text), IF_SET(TYPE, min.text[0]), OF_RANKS,
-		FOR_PEOPLE, .right = true },
-	{ "rank_max_ns", NS_AT(TYPE, max.ns), FOR_PROGRAMS },
-	{ "max_rank", INTEGER_AT(TYPE, max.rank), FOR_PROGRAMS },
-	{ "max (rank)", CHARS_AT(TYPE, max.text), IF_SET(TYPE, max.text[0]), OF_MOST,
-		FOR_PEOPLE, .right = true },
-	{ "min_ns", NS_AT(TYPE, times.min_ns), .label = "min", OF_CALLS },
-	{ "p50_ns", NS_AT(TYPE, times.p50_ns), .label = "p50", OF_CALLS },
-	{ "p95_ns", NS_AT(TYPE, times.p95_ns), .label = "p95", OF_CALLS },
-	{ "max_ns", NS_AT(TYPE, times.max_ns), .label = "max", OF_CALLS },
-	{ "percent_of_all", SHARE_AT(TYPE, percent), .null = true, .label = "%",
-		.digits = 1, NOT_OF_RUN_CALLS },
-	{ "of run 1", SHARE_AT(TYPE, ratio), .digits = 2, .times = true, OF_RUNS,
-		FOR_PEOPLE });
+static const struct record type_row_record =
+	RECORD_OF(RECORD_OBJECT, TYPE, { "type", NAME_AT(TYPE, name), FOR_PROGRAMS },
+		{ "type", GET(FIELD_NAME, get_type), FOR_PEOPLE },
+		{ "run", COUNT_AT(TYPE, run), OF_RUNS },
+		{ "count", COUNT_AT(TYPE, times.count), FOR_PROGRAMS },
+		{ "calls", GET(FIELD_COUNT, get_calls), FOR_PEOPLE },
+		{ "sum_ns", NS_AT(TYPE, times.sum_ns), .label = "total ms" },
+		{ "rank_mean_ns", NS_AT(TYPE, mean_ns), .label = "per rank", OF_RANKS },
+		{ "rank_min_ns", NS_AT(TYPE, min.ns), FOR_PROGRAMS },
+		{ "min_rank", INTEGER_AT(TYPE, min.rank), FOR_PROGRAMS },
+		{ "min (rank)", CHARS_AT(TYPE, min.text), IF_SET(TYPE, min.text[0]),
+			OF_RANKS, FOR_PEOPLE, .right = true },
+		{ "rank_max_ns", NS_AT(TYPE, max.ns), FOR_PROGRAMS },
+		{ "max_rank", INTEGER_AT(TYPE, max.rank), FOR_PROGRAMS },
+		{ "max (rank)", CHARS_AT(TYPE, max.text), IF_SET(TYPE, max.text[0]),
+			OF_MOST, FOR_PEOPLE, .right = true },
+		{ "min_ns", NS_AT(TYPE, times.min_ns), .label = "min", OF_CALLS },
+		{ "p50_ns", NS_AT(TYPE, times.p50_ns), .label = "p50", OF_CALLS },
+		{ "p95_ns", NS_AT(TYPE, times.p95_ns), .label = "p95", OF_CALLS },
+		{ "max_ns", NS_AT(TYPE, times.max_ns), .label = "max", OF_CALLS },
+		{ "percent_of_all", SHARE_AT(TYPE, percent), .null = true, .label = "%",
+			.digits = 1, NOT_OF_RUN_CALLS },
+		{ "of run 1", SHARE_AT(TYPE, ratio), .digits = 2, .times = true, OF_RUNS,
+			FOR_PEOPLE });
 
 static bool is_shown(const TYPE *type, bool regions)
 {
@@ -474,6 +486,7 @@ struct rank_row {
 	int64_t all_ns, comm_ns;
 	bool has_base, has_waits;
 	double overlap;
+	char late[48]; /* "3 of 16" collectives that all ranks entered */
 	const char *mark;
 };
 
@@ -491,8 +504,8 @@ static const struct record rank_record = RECORD_OF(RECORD_OBJECT, RANK,
 	{ "rank", INTEGER_AT(RANK, one.rank) },
 	{ "run", COUNT_AT(RANK, one.run), OF_RUNS, FOR_PEOPLE },
 	{ "input", SIZE_AT(RANK, one.input), FOR_PROGRAMS },
-	{ "all_ns", NS_AT(RANK, all_ns), .label = "all ms" },
-	{ "comm", NS_AT(RANK, comm_ns), FOR_PEOPLE },
+	{ "all_ns", NS_AT(RANK, all_ns), .label = "wall ms" },
+	{ "comm busy", NS_AT(RANK, comm_ns), FOR_PEOPLE },
 	{ "exposed", NS_AT(RANK, one.base.exposed_ns), IF_SET(RANK, has_base),
 		FOR_PEOPLE },
 	{ "overlap", SHARE_AT(RANK, overlap), .digits = 1, .percent = true, OF_ONE_RUN,
@@ -505,8 +518,10 @@ static const struct record rank_record = RECORD_OF(RECORD_OBJECT, RANK,
 	OF_DEVICE("compute_busy_ns", compute_busy_ns), OF_DEVICE("idle_ns", idle_ns),
 	{ "host_comm_busy_ns", NS_AT(RANK, one.host_comm_busy_ns), FOR_PROGRAMS },
 	{ "wait_ns", NS_AT(RANK, one.wait_ns), .label = "wait", IF_SET(RANK, has_waits) },
-	{ "times_last", COUNT_AT(RANK, one.times_last), .label = "times late",
-		IF_SET(RANK, has_waits) },
+	{ "times_last", COUNT_AT(RANK, one.times_last), IF_SET(RANK, has_waits),
+		FOR_PROGRAMS },
+	{ "times late", CHARS_AT(RANK, late), IF_SET(RANK, has_waits), FOR_PEOPLE,
+		.right = true },
 	{ "note", WORD_AT(RANK, mark), FOR_PEOPLE });
 
 static void print_rank(struct replay *run, const struct record_table *table,
@@ -530,6 +545,8 @@ static void print_rank(struct replay *run, const struct record_table *table,
 			: straggler == one->rank ? "straggler"
 						 : "" };
 
+	snprintf(row.late, sizeof row.late, "%" PRIu64 " of %zu",
+		(uint64_t)one->times_last, matching->match_count);
 	out_records_row(run->run->out, table, &row);
 }
 
