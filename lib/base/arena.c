@@ -500,6 +500,18 @@ bool fsdp_vec_add(struct fsdp_vec *vec, const void *item)
 	return place != NULL;
 }
 
+void *fsdp_vec_flat(const struct fsdp_vec *vec, struct fsdp_arena *arena)
+{
+	size_t size = vec->item_size;
+	unsigned char *flat =
+		fsdp_arena_take(arena, vec->count * size, _Alignof(max_align_t));
+	for (size_t i = 0, run; i < vec->count; i += run) {
+		run = fsdp_vec_run(vec, i);
+		memcpy(flat + i * size, fsdp_vec_at(vec, i), run * size);
+	}
+	return flat;
+}
+
 bool fsdp_vec_sort(struct fsdp_vec *vec, int (*compare)(const void *, const void *))
 {
 	size_t size = vec->item_size, moves = 0;

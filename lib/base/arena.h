@@ -320,6 +320,9 @@ static inline size_t fsdp_vec_run(const struct fsdp_vec *vec, size_t index)
 	return in_page < left ? in_page : left;
 }
 
+/* A copy of the items as an array, in an arena that leaves. */
+void *fsdp_vec_flat(const struct fsdp_vec *vec, struct fsdp_arena *arena);
+
 /* Forgets the items from `count` on; pages stay for later pushes. */
 static inline void fsdp_vec_truncate(struct fsdp_vec *vec, size_t count)
 {

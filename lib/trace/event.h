@@ -304,11 +304,20 @@ static inline void fsdp_trace_require(struct fsdp_trace_reading *reading, bool g
 }
 
 /* The items of a vec as an array, in the arena. */
-void *fsdp_trace_flat(struct fsdp_trace_reading *reading, const struct fsdp_vec *vec);
+static inline void *fsdp_trace_flat(
+	struct fsdp_trace_reading *reading, const struct fsdp_vec *vec)
+{
+	return fsdp_vec_flat(vec, &reading->arena);
+}
 
-/* Fills recording.types and reading->durations: those with names of their own first, in
- * the order of reports, then the others as they come; types without durations are
- * omitted. */
+/* Times of the types that have durations: those with names of their own first, in the
+ * order of reports, then the others as they came. *ret_durations: their lists, in another
+ * order, in the arena `values`. */
+const struct fsdp_type_times *fsdp_types_list(const struct fsdp_types *all,
+	struct fsdp_arena *arena, struct fsdp_arena *values, size_t *ret_count,
+	int64_t ***ret_durations);
+
+/* Fills recording.types and reading->durations. */
 void fsdp_trace_types(struct fsdp_trace_reading *reading, const struct fsdp_types *all);
 
 #define FSDP_TRACE_FIND(reading, rule, ...)                                    \

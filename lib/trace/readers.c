@@ -78,18 +78,6 @@ void fsdp_lines_finish(struct fsdp_lines *lines)
 	reading->recording.truncated = fsdp_stream_is_cut(reading->stream);
 }
 
-void *fsdp_trace_flat(struct fsdp_trace_reading *reading, const struct fsdp_vec *vec)
-{
-	unsigned char *flat = fsdp_arena_take(
-		&reading->arena, vec->count * vec->item_size, _Alignof(max_align_t));
-	for (size_t i = 0, run; i < vec->count; i += run) {
-		run = fsdp_vec_run(vec, i);
-		memcpy(flat + i * vec->item_size, fsdp_vec_at(vec, i),
-			run * vec->item_size);
-	}
-	return flat;
-}
-
 /* ---- other profilers ---- */
 
 /* The length after a tag; moves *at to its end. */

@@ -40,6 +40,7 @@ static const struct fsdp_trace_reading *reading_of(const struct fsdp_recording *
 static void join_types(struct fsdp_joined *set)
 {
 	struct fsdp_types all;
+	int64_t **durations;
 	/* A single recording says already what all of them say. */
 	if (set->count == 1) {
 		set->said.types = set->by_rank[0]->types;
@@ -48,48 +49,16 @@ static void join_types(struct fsdp_joined *set)
 	}
 	fsdp_types_init(&all, set->scratch);
 	for (size_t i = 0; i < set->count; i++)
-		for (size_t j = 0; j < set->by_rank[i]->type_count; j++)
-			fsdp_types_find(&all, set->by_rank[i]->types[j].name);
-	struct {
-		enum fsdp_time_type type;
-		uint32_t index;
-		uint64_t count, room;
-		int64_t *values;
-	} *lists = FSDP_TAKE(set->scratch, lists, all.list.count);
-	for (size_t pass = 0; pass < 2; pass++)
-		for (size_t i = 0; i < set->count; i++) {
-			const struct fsdp_recording *one = set->by_rank[i];
-			for (size_t j = 0; j < one->type_count; j++) {
-				uint64_t count = one->types[j].times.count;
-				uint32_t at = fsdp_types_find(&all, one->types[j].name);
-				if (pass == 0) {
-					lists[at].room += count;
-					continue;
-				}
-				if (lists[at].values == NULL)
-					lists[at].values = FSDP_TAKE(set->scratch,
-						lists[at].values, lists[at].room);
-				memcpy(lists[at].values + lists[at].count,
-					reading_of(one)->durations[j],
-					count * sizeof(int64_t));
-				lists[at].count += count;
-			}
+		for (size_t j = 0; j < set->by_rank[i]->type_count; j++) {
+			const struct fsdp_type_times *one = &set->by_rank[i]->types[j];
+			struct fsdp_vec *to =
+				fsdp_types_at(&all, fsdp_types_find(&all, one->name));
+			const int64_t *from = reading_of(set->by_rank[i])->durations[j];
+			for (uint64_t k = 0; k < one->times.count; k++)
+				fsdp_vec_append(to, &from[k]);
 		}
-	struct fsdp_type_times *types = FSDP_TAKE(set->arena, types, all.list.count);
-	set->said.types = types;
-	set->said.type_count = all.list.count;
-	for (uint32_t i = 0; i < set->said.type_count; i++) {
-		const struct fsdp_typed *one = fsdp_vec_at(&all.list, i);
-		lists[i].type = fsdp_time_type_of(one->name);
-		lists[i].index = i;
-	}
-	FSDP_SORT(
-		lists, set->said.type_count, FSDP_BY(lists, type), FSDP_BY(lists, index));
-	for (size_t i = 0; i < set->said.type_count; i++) {
-		const struct fsdp_typed *one = fsdp_vec_at(&all.list, lists[i].index);
-		types[i] = (struct fsdp_type_times){ one->name,
-			fsdp_times_of(lists[i].values, lists[i].count) };
-	}
+	set->said.types = fsdp_types_list(
+		&all, set->arena, set->scratch, &set->said.type_count, &durations);
 }
 
 /*

@@ -379,25 +379,34 @@ uint32_t fsdp_types_find(struct fsdp_types *types, struct fsdp_span name)
 	return index;
 }
 
-void fsdp_trace_types(struct fsdp_trace_reading *reading, const struct fsdp_types *all)
+const struct fsdp_type_times *fsdp_types_list(const struct fsdp_types *all,
+	struct fsdp_arena *arena, struct fsdp_arena *values, size_t *ret_count,
+	int64_t ***ret_durations)
 {
-	struct fsdp_recording *recording = &reading->recording;
 	size_t count = all->list.count;
-	struct fsdp_type_times *types = FSDP_TAKE(&reading->arena, types, count);
-	reading->durations = FSDP_TAKE(&reading->arena, reading->durations, count);
-	recording->types = types;
+	struct fsdp_type_times *types = FSDP_TAKE(arena, types, count);
+	int64_t **durations = FSDP_TAKE(values, durations, count);
+	*ret_count = 0;
+	*ret_durations = durations;
 	for (unsigned wanted = 0; wanted <= FSDP_TIME_OTHER; wanted++)
 		for (size_t i = 0; i < count; i++) {
 			const struct fsdp_typed *one = fsdp_vec_at(&all->list, i);
 			if (one->durations.count == 0 ||
 				fsdp_time_type_of(one->name) != wanted)
 				continue;
-			int64_t *values = fsdp_trace_flat(reading, &one->durations);
-			types[recording->type_count] =
-				(struct fsdp_type_times){ one->name,
-					fsdp_times_of(values, one->durations.count) };
-			reading->durations[recording->type_count++] = values;
+			int64_t *list = fsdp_vec_flat(&one->durations, values);
+			durations[*ret_count] = list;
+			types[(*ret_count)++] = (struct fsdp_type_times){ one->name,
+				fsdp_times_of(list, one->durations.count) };
 		}
+	return types;
+}
+
+void fsdp_trace_types(struct fsdp_trace_reading *reading, const struct fsdp_types *all)
+{
+	struct fsdp_recording *recording = &reading->recording;
+	recording->types = fsdp_types_list(all, &reading->arena, &reading->arena,
+		&recording->type_count, &reading->durations);
 }
 
 /* ---- sums by row and column ---- */
