@@ -811,6 +811,8 @@ struct fsdp_recordings {
 	const struct fsdp_flight *flight; /* NULL: no dumps */
 	struct fsdp_recordings *runs;     /* NULL: the set is one run */
 	size_t run_count;
+	struct fsdp_vec found;   /* const struct fsdp_finding * */
+	struct fsdp_vec omitted; /* struct fsdp_omitted */
 };
 
 static const char *const kind_names[FSDP_RECORDING_KIND_COUNT] = {
@@ -1001,6 +1003,19 @@ static void add_readings(struct fsdp_recordings *set)
 	fsdp_arena_leave(&set->arena);
 }
 
+static void list_findings(
+	struct fsdp_recordings *set, const struct fsdp_findings *findings)
+{
+	for (size_t i = 0; i < findings->list.count; i++) {
+		const struct fsdp_finding *one = fsdp_vec_at(&findings->list, i);
+		fsdp_vec_append(&set->found, &one);
+	}
+	for (size_t i = 0; i < fsdp_findings_omitted_count(findings); i++) {
+		const struct fsdp_omitted one = fsdp_findings_omitted(findings, i);
+		fsdp_vec_append(&set->omitted, &one);
+	}
+}
+
 /* ---- runs ---- */
 
 /* Puts them in order of rank. */
@@ -1116,6 +1131,14 @@ static void read_all(void *context)
 	}
 	set->flight = fsdp_flight_join_readings(
 		set->readings, set->reading_count, &set->arena, set->error);
+	/* Those of the recordings in the order of the paths, then those about each run.
+	 */
+	fsdp_vec_init(&set->found, arena, sizeof(const struct fsdp_finding *));
+	fsdp_vec_init(&set->omitted, arena, sizeof(struct fsdp_omitted));
+	for (size_t i = 0; i < set->count; i++)
+		list_findings(set, &reading_of(set->list[i])->findings);
+	for (size_t i = 0; i < set->run_count; i++)
+		list_findings(set, &runs[i].joined.findings);
 	fsdp_arena_done(set->scratch);
 }
 
@@ -1221,58 +1244,28 @@ const struct fsdp_flight *fsdp_recordings_flight(const struct fsdp_recordings *s
 	return set->flight;
 }
 
-/* Those of the recordings in the order of the paths, then those about each run. */
-static const struct fsdp_findings *findings_at(
-	const struct fsdp_recordings *set, size_t index)
-{
-	if (index < set->count)
-		return &reading_of(set->list[index])->findings;
-	return set->runs != NULL ? &set->runs[index - set->count].joined.findings
-				 : &set->joined.findings;
-}
-
-static size_t findings_lists(const struct fsdp_recordings *set)
-{
-	return set->count + set->run_count;
-}
-
 size_t fsdp_recordings_finding_count(const struct fsdp_recordings *set)
 {
-	size_t count = 0;
-	for (size_t i = 0; i < findings_lists(set); i++)
-		count += findings_at(set, i)->list.count;
-	return count;
+	return set->found.count;
 }
 
 const struct fsdp_finding *fsdp_recordings_finding(
 	const struct fsdp_recordings *set, size_t index)
 {
-	for (size_t i = 0; i < findings_lists(set); i++) {
-		const struct fsdp_findings *findings = findings_at(set, i);
-		if (index < findings->list.count)
-			return fsdp_vec_at(&findings->list, index);
-		index -= findings->list.count;
-	}
-	return NULL;
+	return index < set->found.count
+		       ? *(const struct fsdp_finding **)fsdp_vec_at(&set->found, index)
+		       : NULL;
 }
 
 size_t fsdp_recordings_omitted_count(const struct fsdp_recordings *set)
 {
-	size_t count = 0;
-	for (size_t i = 0; i < findings_lists(set); i++)
-		count += fsdp_findings_omitted_count(findings_at(set, i));
-	return count;
+	return set->omitted.count;
 }
 
 struct fsdp_omitted fsdp_recordings_omitted(
 	const struct fsdp_recordings *set, size_t index)
 {
-	for (size_t i = 0; i < findings_lists(set); i++) {
-		const struct fsdp_findings *findings = findings_at(set, i);
-		size_t count = fsdp_findings_omitted_count(findings);
-		if (index < count)
-			return fsdp_findings_omitted(findings, index);
-		index -= count;
-	}
-	return (struct fsdp_omitted){ 0 };
+	return index < set->omitted.count
+		       ? *(const struct fsdp_omitted *)fsdp_vec_at(&set->omitted, index)
+		       : (struct fsdp_omitted){ 0 };
 }
