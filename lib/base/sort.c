@@ -65,6 +65,16 @@ void fsdp_sort(
 		qsort_r(items, count, item_size, compare, context.was);
 }
 
+size_t fsdp_sort_once(int64_t *list, size_t count)
+{
+	size_t kept = 0;
+	FSDP_SORT(list, count, FSDP_BY_VALUE(list));
+	for (size_t i = 0; i < count; i++)
+		if (kept == 0 || list[kept - 1] != list[i])
+			list[kept++] = list[i];
+	return kept;
+}
+
 void fsdp_state_shape_add(struct fsdp_state_shape *known, struct fsdp_span key,
 	const int64_t *shape, uint32_t dims)
 {

@@ -71,6 +71,9 @@ struct fsdp_sort_field {
 void fsdp_sort(void *items, size_t count, size_t item_size,
 	const struct fsdp_sort_field *fields);
 
+/* Sorts numbers; returns how many stay when each is kept once. */
+size_t fsdp_sort_once(int64_t *list, size_t count);
+
 /*
  * The shape of a parameter, from the states that an optimizer keeps for it: one state has
  * an element for each of the parameter, or two have the sums of its rows and columns. All

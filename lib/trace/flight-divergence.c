@@ -267,7 +267,7 @@ static void gather(struct fsdp_flight_job *job)
 		count += one->count;
 	}
 	job->world = (struct fsdp_flight_roster){ .ranks = ranks,
-		.count = fsdp_flight_sort_ranks(ranks, count) };
+		.count = fsdp_sort_once(ranks, count) };
 	find_heard(job, &job->world);
 	for (size_t i = 0; i < job->count; i++) {
 		if (!fsdp_flight_is_heard(job, i))

@@ -567,7 +567,7 @@ static void list_exceptions(struct log_join *join, struct fsdp_flight *flight)
 			one->text, one->failure == FSDP_WATCHDOG_OWN, one->stack.op,
 			one->stack.place };
 	}
-	heard = flight->log_rank_count = fsdp_flight_sort_ranks(ranks, heard);
+	heard = flight->log_rank_count = fsdp_sort_once(ranks, heard);
 	for (int64_t rank = 0, at = 0; rank < join->world; rank++) {
 		if ((size_t)at < heard && ranks[at] == rank)
 			at++;
@@ -620,8 +620,8 @@ static void describe_exceptions(struct log_join *join, struct fsdp_flight *fligh
 			orders || sizes ? FSDP_FLIGHT_MISMATCH : FSDP_FLIGHT_STUCK;
 		flight->problem = sizes ? "size" : "exception";
 		flight->all_wait = false;
-		flight->culprits = (struct fsdp_ranks){ blamed,
-			fsdp_flight_sort_ranks(blamed, found) };
+		flight->culprits =
+			(struct fsdp_ranks){ blamed, fsdp_sort_once(blamed, found) };
 		flight->last_count = 0;
 		if (first->time_ns != FSDP_ABSENT)
 			flight->since_ns = first->time_ns;
@@ -698,7 +698,7 @@ const struct fsdp_flight *fsdp_watchdog_join(struct fsdp_trace_reading *readings
 		}
 		for (size_t i = 0; i < join.state_count; i++)
 			find_state(&join.states[i]);
-		join.rank_count = fsdp_flight_sort_ranks(join.ranks, join.rank_count);
+		join.rank_count = fsdp_sort_once(join.ranks, join.rank_count);
 		for (size_t i = 0; i < join.team_count; i++) {
 			const struct log_team *team = &join.teams[i];
 			for (size_t j = 0; is_default(team) && j < team->count; j++)

@@ -382,16 +382,6 @@ static void add_entry(struct flight_reader *reader, struct dump_value value)
 
 /* ---- groups ---- */
 
-size_t fsdp_flight_sort_ranks(int64_t *ranks, size_t count)
-{
-	size_t kept = 0;
-	FSDP_SORT(ranks, count, FSDP_BY_VALUE(ranks));
-	for (size_t i = 0; i < count; i++)
-		if (kept == 0 || ranks[kept - 1] != ranks[i])
-			ranks[kept++] = ranks[i];
-	return kept;
-}
-
 /* "[0, 1]". Anything else has no ranks. */
 static size_t parse_ranks(struct fsdp_span text, int64_t *ranks)
 {
@@ -434,7 +424,7 @@ static uint32_t find_roster(struct flight_reader *reader, struct dump_value rank
 			count = 0;
 			break;
 		}
-	count = fsdp_flight_sort_ranks(list, count);
+	count = fsdp_sort_once(list, count);
 	key = fsdp_span(list, count * sizeof *list);
 	if (fsdp_names_find_child(&shared->known_rosters, 0, key) == FSDP_NONE) {
 		int64_t *kept = FSDP_TAKE(shared->arena, kept, count);

@@ -134,9 +134,6 @@ struct fsdp_flight_rows {
 /* Empty ones, after those of the dumps before. */
 struct fsdp_flight_rows *fsdp_flight_rows_new(struct fsdp_flight_shared *shared);
 
-/* Sorts ranks; returns how many stay when each is kept once. */
-size_t fsdp_flight_sort_ranks(int64_t *ranks, size_t count);
-
 /* The call with its lists. */
 struct fsdp_flight_call fsdp_flight_unpack(
 	const struct fsdp_flight_called *called, struct fsdp_arena *arena);

@@ -959,8 +959,6 @@ static void keep_spans(struct fsdp_kineto *kineto)
 	}
 }
 
-/* ---- types and categories ---- */
-
 /* ---- all of it ---- */
 
 /* Each event in its step; then the works in order of time. The sums by type of each step.

@@ -569,8 +569,6 @@ static void count_segment(
 
 /* ---- the history ---- */
 
-/* ---- stacks at the peak ---- */
-
 /* An address that the history allocates. */
 struct live {
 	uint64_t event, order; /* the last allocation; the first since it was free */
@@ -679,12 +677,7 @@ static int64_t *find_devices(struct count *count, size_t *ret_count)
 		if (trace->count != 0)
 			devices[found++] = (int64_t)i;
 	}
-	found = found != 0 ? found : 1;
-	FSDP_SORT(devices, found, FSDP_BY_VALUE(devices));
-	*ret_count = 0;
-	for (size_t i = 0; i < found; i++)
-		if (i == 0 || devices[*ret_count - 1] != devices[i])
-			devices[(*ret_count)++] = devices[i];
+	*ret_count = fsdp_sort_once(devices, found != 0 ? found : 1);
 	return devices;
 }
 
