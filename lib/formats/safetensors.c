@@ -863,7 +863,7 @@ static void safetensors_read_shards(struct fsdp_safetensors *header)
 		(void)fsdp_table_set(
 			&shard->owners, fsdp_model_tensor(model, i)->raw_name, i);
 	memcpy(text, header->sharding.data, size);
-	fsdp_json_scan_over(&shard->scan, text, size, &header->limits);
+	fsdp_json_scan_over(&shard->scan, fsdp_span(text, size), &header->limits);
 	struct fsdp_error *error = NULL;
 	if (fsdp_model_try(model, scratch, read_shards, shard, &error))
 		return;

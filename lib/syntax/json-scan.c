@@ -562,11 +562,15 @@ bool fsdp_json_scan_init(struct fsdp_json_scan *scan, fsdp_refill refill, void *
 		ret_error);
 }
 
-void fsdp_json_scan_over(struct fsdp_json_scan *scan, unsigned char *bytes, size_t size,
+void fsdp_json_scan_over(struct fsdp_json_scan *scan, struct fsdp_span bytes,
 	const struct fsdp_limits *limits)
 {
+	union {
+		const unsigned char *is;
+		unsigned char *was;
+	} data = { bytes.data };
 	set_up(scan, limits);
-	fsdp_window_over(&scan->window, bytes, size);
+	fsdp_window_over(&scan->window, data.was, bytes.size);
 }
 
 void fsdp_json_scan_done(struct fsdp_json_scan *scan)

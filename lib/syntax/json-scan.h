@@ -82,8 +82,9 @@ struct fsdp_json_scan {
 bool fsdp_json_scan_init(struct fsdp_json_scan *scan, fsdp_refill refill, void *context,
 	const struct fsdp_limits *limits, struct fsdp_error **ret_error);
 
-/* Over memory with FSDP_WINDOW_PADDING readable bytes after it; needs no done. */
-void fsdp_json_scan_over(struct fsdp_json_scan *scan, unsigned char *bytes, size_t size,
+/* Over memory with FSDP_WINDOW_PADDING readable bytes after it, which is not written to;
+ * needs no done. */
+void fsdp_json_scan_over(struct fsdp_json_scan *scan, struct fsdp_span bytes,
 	const struct fsdp_limits *limits);
 
 void fsdp_json_scan_done(struct fsdp_json_scan *scan);

@@ -236,7 +236,8 @@ static bool read_document(struct tree_reader *reader, struct fsdp_span document,
 		memcpy(reader->bytes, document.data, document.size);
 	if (find_not_blank(reader->bytes) == reader->bytes + document.size)
 		return fail(reader, document.size, "the document is empty");
-	fsdp_json_scan_over(&reader->scan, reader->bytes, document.size, limits);
+	fsdp_json_scan_over(
+		&reader->scan, fsdp_span(reader->bytes, document.size), limits);
 	reader->scan.is_of_python = reader->is_of_python;
 	do {
 		if (!fsdp_json_scan_next(&reader->scan, &reader->token, reader->error) ||

@@ -389,10 +389,6 @@ static void read_args(struct fsdp_kineto_input *input,
 {
 	struct fsdp_json_scan *scan = &input->args;
 	struct fsdp_json_token token;
-	union {
-		const unsigned char *is;
-		unsigned char *was; /* nothing is written */
-	} data = { value->span.data };
 	*ret_args = (struct fsdp_kineto_args){ 0 };
 	if (value->kind != FSDP_SCAN_OBJECT)
 		return;
@@ -401,7 +397,7 @@ static void read_args(struct fsdp_kineto_input *input,
 			sizeof ret_args->values);
 		return;
 	}
-	fsdp_json_scan_over(scan, data.was, value->span.size, input->reading->limits);
+	fsdp_json_scan_over(scan, value->span, input->reading->limits);
 	scan->lenient = true;
 	scan->event_keys = event_keys;
 	scan->depth_limit = FSDP_SCAN_DEPTH;

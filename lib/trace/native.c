@@ -50,24 +50,13 @@ static bool parse_value(struct fsdp_json_scan *scan, struct fsdp_json_token *val
 	return true;
 }
 
-/* The scan writes nothing; the bytes that it reads after the span exist. */
-static void scan_over(struct fsdp_json_scan *scan, struct fsdp_span text,
-	const struct fsdp_limits *limits)
-{
-	union {
-		const unsigned char *is;
-		unsigned char *was;
-	} data = { text.data };
-	fsdp_json_scan_over(scan, data.was, text.size, limits);
-}
-
 /* False: not an object. Values in the span are borrowed. */
 static bool read_record(
 	struct fsdp_span text, const struct fsdp_limits *limits, struct json_line *record)
 {
 	struct fsdp_json_scan scan;
 	struct fsdp_json_token token;
-	scan_over(&scan, text, limits);
+	fsdp_json_scan_over(&scan, text, limits);
 	record->count = 0;
 	if (!fsdp_json_scan_next(&scan, &token, NULL) || token.kind != FSDP_SCAN_OBJECT)
 		return false;
@@ -140,7 +129,7 @@ static bool begin_items(struct items *elements, const struct fsdp_json_token *ar
 	elements->done = true;
 	if (array == NULL || array->kind != FSDP_SCAN_ARRAY)
 		return false;
-	scan_over(&elements->scan, array->span, limits);
+	fsdp_json_scan_over(&elements->scan, array->span, limits);
 	elements->done = !fsdp_json_scan_next(&elements->scan, &token, NULL);
 	return !elements->done;
 }
