@@ -21,40 +21,46 @@
 #include "base/sort.h"
 #include "trace/kineto.h"
 
-/* Kinds by their words; those before the first of FSDP1 are after "FSDP::". */
+/* By the word after "FSDP::" or "FullyShardedDataParallel."; the first is none. Those
+ * without a further trait only show that it is FSDP2. */
+#define TRAIT(name) FSDP_UNIT_##name
+#define FSDP2 TRAIT(OF_FSDP2)
+#define FSDP1 TRAIT(OF_FSDP1)
 static const struct station {
 	const char *name;
-	enum fsdp_kineto_unit_kind kind;
+	unsigned traits;
 } stations[] = {
-	{ "all_gather", FSDP_UNIT_ALL_GATHER },
-	{ "all_gather_copy_out", FSDP_UNIT_STATION },
-	{ "pre_forward", FSDP_UNIT_PRE_FORWARD },
-	{ "post_forward", FSDP_UNIT_STATION },
-	{ "pre_backward", FSDP_UNIT_PRE_BACKWARD },
-	{ "post_backward", FSDP_UNIT_STATION },
-	{ "post_backward_accumulate", FSDP_UNIT_STATION },
-	{ "post_backward_reshard", FSDP_UNIT_POST_BACKWARD_RESHARD },
-	{ "post_backward_reduce", FSDP_UNIT_POST_BACKWARD_REDUCE },
-	{ "post_backward_rs_wait", FSDP_UNIT_STATION },
-	{ "forward_prefetch", FSDP_UNIT_FORWARD_PREFETCH },
-	{ "backward_prefetch", FSDP_UNIT_BACKWARD_PREFETCH },
-	{ "forward", FSDP_UNIT1_FORWARD },
-	{ "_pre_forward", FSDP_UNIT1_PRE_FORWARD },
-	{ "_pre_forward_prefetch", FSDP_UNIT1_PRE_FORWARD_PREFETCH },
-	{ "_pre_backward_hook", FSDP_UNIT1_PRE_BACKWARD },
-	{ "_pre_backward_prefetch", FSDP_UNIT1_PRE_BACKWARD_PREFETCH },
-	{ "_post_backward_hook", FSDP_UNIT1_POST_BACKWARD },
-	{ "_post_backward_prefetch", FSDP_UNIT1_POST_BACKWARD_PREFETCH },
-	{ "_post_backward_hook_reshard_only", FSDP_UNIT1_RESHARD_ONLY },
+	{ "", 0 },
+	{ "all_gather", FSDP2 | TRAIT(GATHERS) },
+	{ "all_gather_copy_out", FSDP2 },
+	{ "pre_forward", FSDP2 | TRAIT(TURN) | TRAIT(FORWARDS) | TRAIT(IN_FORWARD) },
+	{ "post_forward", FSDP2 },
+	{ "pre_backward", FSDP2 | TRAIT(TURN) },
+	{ "post_backward", FSDP2 },
+	{ "post_backward_accumulate", FSDP2 },
+	{ "post_backward_reshard", FSDP2 | TRAIT(RESHARDS) },
+	{ "post_backward_reduce", FSDP2 | TRAIT(REDUCES) },
+	{ "post_backward_rs_wait", FSDP2 },
+	{ "forward_prefetch", FSDP2 | TRAIT(TURN) | TRAIT(AHEAD) | TRAIT(IN_FORWARD) },
+	{ "backward_prefetch", FSDP2 | TRAIT(TURN) | TRAIT(AHEAD) },
+	{ "forward", FSDP1 | TRAIT(FORWARD1) | TRAIT(FORWARDS) },
+	{ "_pre_forward", FSDP1 | TRAIT(GATHERS1) | TRAIT(IN_FORWARD) },
+	{ "_pre_forward_prefetch",
+		FSDP1 | TRAIT(GATHERS1) | TRAIT(AHEAD) | TRAIT(IN_FORWARD) },
+	{ "_pre_backward_hook", FSDP1 | TRAIT(GATHERS1) },
+	{ "_pre_backward_prefetch", FSDP1 | TRAIT(GATHERS1) | TRAIT(AHEAD) },
+	{ "_post_backward_hook", FSDP1 | TRAIT(REDUCES1) },
+	{ "_post_backward_prefetch", FSDP1 | TRAIT(GATHERS1) | TRAIT(AHEAD) },
+	{ "_post_backward_hook_reshard_only", FSDP1 | TRAIT(RESHARDS) },
 };
 
-static enum fsdp_kineto_unit_kind find_kind(struct fsdp_span name, bool of_fsdp1)
+static unsigned find_station(struct fsdp_span name, unsigned of)
 {
-	for (size_t i = 0; i < FSDP_COUNT(stations); i++)
-		if ((stations[i].kind >= FSDP_UNIT1_FORWARD) == of_fsdp1 &&
-			fsdp_span_is(name, stations[i].name))
-			return stations[i].kind;
-	return FSDP_UNIT_NONE;
+	unsigned i = FSDP_COUNT(stations) - 1;
+	while (i != 0 &&
+		((stations[i].traits & of) == 0 || !fsdp_span_is(name, stations[i].name)))
+		i--;
+	return i;
 }
 
 /* " [pg=N]" at the end of a text: cuts it off. */
@@ -80,26 +86,27 @@ static int64_t read_group(struct fsdp_span *text)
 struct fsdp_kineto_unit_note fsdp_kineto_unit_read(struct fsdp_span name)
 {
 	struct fsdp_kineto_unit_note note = { .pg = FSDP_ABSENT, .unit = FSDP_SPAN("") };
-	struct fsdp_span text, rest;
-	if (fsdp_span_behind(name, "FullyShardedDataParallel.", &text))
-		note.kind = find_kind(text, true);
-	if (!fsdp_span_behind(name, "FSDP::", &text))
-		return note;
-	struct fsdp_span kind = fsdp_span_first(text, ' ');
-	rest = fsdp_span(text.data + kind.size, text.size - kind.size);
-	note.kind = find_kind(kind, false);
-	bool prefetches = note.kind == FSDP_UNIT_FORWARD_PREFETCH ||
-			  note.kind == FSDP_UNIT_BACKWARD_PREFETCH;
+	struct fsdp_span text, rest = FSDP_SPAN("");
+	if (fsdp_span_behind(name, "FullyShardedDataParallel.", &text)) {
+		note.station = find_station(text, FSDP1);
+	} else if (fsdp_span_behind(name, "FSDP::", &text)) {
+		struct fsdp_span word = fsdp_span_first(text, ' ');
+		rest = fsdp_span(text.data + word.size, text.size - word.size);
+		note.station = find_station(word, FSDP2);
+	}
+	bool prefetches = (stations[note.station].traits & TRAIT(AHEAD)) != 0;
 	if (!prefetches)
 		note.pg = read_group(&rest);
-	if (rest.size == 0 || note.kind == FSDP_UNIT_NONE)
-		return note;
 	/* " for NAME" of a prefetch, " (NAME)" of others. */
-	if (!prefetches && fsdp_span_begins(rest, FSDP_SPAN(" (")) && rest.size >= 3 &&
-		rest.data[rest.size - 1] == ')')
+	bool has_unit = prefetches ? fsdp_span_behind(rest, " for ", &note.unit)
+				   : fsdp_span_begins(rest, FSDP_SPAN(" (")) &&
+					     rest.size >= 3 &&
+					     rest.data[rest.size - 1] == ')';
+	if (has_unit && !prefetches)
 		note.unit = fsdp_span(rest.data + 2, rest.size - 3);
-	else if (!prefetches || !fsdp_span_behind(rest, " for ", &note.unit))
-		note.kind = FSDP_UNIT_NONE;
+	if (!has_unit && rest.size != 0)
+		note.station = 0;
+	note.traits = stations[note.station].traits;
 	return note;
 }
 
@@ -317,10 +324,10 @@ void fsdp_kineto_units_add(
 	struct fsdp_kineto *kineto, struct fsdp_span name, struct fsdp_kineto_row row)
 {
 	struct fsdp_kineto_unit_note note = fsdp_kineto_unit_read(name);
-	kineto->units_seen[note.kind] = true;
-	if (note.kind == FSDP_UNIT_NONE || note.kind == FSDP_UNIT_STATION)
+	kineto->units_seen |= note.traits;
+	if ((note.traits & ~(unsigned)FSDP2) == 0)
 		return;
-	row.kind = (unsigned)note.kind & 31;
+	row.kind = note.station & 31;
 	row.id = note.pg;
 	/* The word of a name without the segments of wrappers; that of each name is found
 	 * once. */
@@ -424,54 +431,30 @@ static void add_text(struct settling *at, uint32_t row, bool is_stream, uint32_t
 	*known = 1;
 }
 
-/* ---- the reductions at the end of each step ---- */
-
 /* ---- kinds of annotations ---- */
 
 static bool is_named(const struct settling *at)
 {
-	return at->kineto->units_seen[FSDP_UNIT_ALL_GATHER];
+	return (at->kineto->units_seen & TRAIT(GATHERS)) != 0;
 }
 
-/* Kinds in which a gather or a reduction can be issued, and which have a phase. */
-#define BIT(kind) (UINT32_C(1) << (kind))
-static const uint32_t TURNS =
-	BIT(FSDP_UNIT_PRE_FORWARD) | BIT(FSDP_UNIT_FORWARD_PREFETCH) |
-	BIT(FSDP_UNIT_PRE_BACKWARD) | BIT(FSDP_UNIT_BACKWARD_PREFETCH);
-static const uint32_t GATHERS_OF_FSDP1 =
-	BIT(FSDP_UNIT1_PRE_FORWARD) | BIT(FSDP_UNIT1_PRE_FORWARD_PREFETCH) |
-	BIT(FSDP_UNIT1_PRE_BACKWARD) | BIT(FSDP_UNIT1_PRE_BACKWARD_PREFETCH) |
-	BIT(FSDP_UNIT1_POST_BACKWARD_PREFETCH);
-static const uint32_t REDUCTIONS =
-	BIT(FSDP_UNIT_POST_BACKWARD_REDUCE) | BIT(FSDP_UNIT1_POST_BACKWARD);
-
-static bool is_prefetch(unsigned kind)
+static bool has(const struct fsdp_kineto_row *note, unsigned traits)
 {
-	return kind == FSDP_UNIT_FORWARD_PREFETCH ||
-	       kind == FSDP_UNIT_BACKWARD_PREFETCH ||
-	       kind == FSDP_UNIT1_PRE_FORWARD_PREFETCH ||
-	       kind == FSDP_UNIT1_PRE_BACKWARD_PREFETCH ||
-	       kind == FSDP_UNIT1_POST_BACKWARD_PREFETCH;
+	return (stations[note->kind].traits & traits) != 0;
 }
 
-static bool is_forward(unsigned kind)
+static enum fsdp_unit_phase phase_of(const struct fsdp_kineto_row *note)
 {
-	return kind == FSDP_UNIT_PRE_FORWARD || kind == FSDP_UNIT_FORWARD_PREFETCH ||
-	       kind == FSDP_UNIT1_PRE_FORWARD || kind == FSDP_UNIT1_PRE_FORWARD_PREFETCH;
+	return has(note, TRAIT(IN_FORWARD)) ? FSDP_PHASE_FORWARD : FSDP_PHASE_BACKWARD;
 }
 
-static enum fsdp_unit_phase phase_of(unsigned kind)
-{
-	return is_forward(kind) ? FSDP_PHASE_FORWARD : FSDP_PHASE_BACKWARD;
-}
-
-/* The annotations of some kinds, by thread or by process. */
-static size_t list_around(struct settling *at, uint32_t kinds, bool by_process)
+/* The annotations with one of some traits, by thread or by process. */
+static size_t list_around(struct settling *at, unsigned traits, bool by_process)
 {
 	size_t count = 0;
 	for (size_t i = 0; i < at->count; i++) {
 		const struct fsdp_kineto_row *note = note_at(at, i);
-		if ((kinds >> note->kind & 1) == 0)
+		if (!has(note, traits))
 			continue;
 		at->around[count++] =
 			(struct fsdp_enclosed){ note->ts_ns, fsdp_kineto_end(note),
@@ -484,7 +467,7 @@ static size_t list_around(struct settling *at, uint32_t kinds, bool by_process)
 }
 
 /* For each annotation of some kinds the innermost one of others around it. */
-static void find_around(struct settling *at, uint32_t inner, uint32_t around)
+static void find_around(struct settling *at, unsigned inner, unsigned around)
 {
 	size_t count = list_around(at, inner, false);
 	memcpy(at->inner, at->around, count * sizeof *at->inner);
@@ -511,10 +494,9 @@ static uint32_t find_number(struct settling *at, uint32_t number)
 static void add_station(struct settling *at, size_t index)
 {
 	const struct fsdp_kineto_row *note = note_at(at, index);
-	unsigned kind = note->kind;
 	uint32_t unit = note->name;
-	bool forward = kind == FSDP_UNIT_PRE_FORWARD || kind == FSDP_UNIT1_FORWARD;
-	if (kind == FSDP_UNIT_ALL_GATHER) {
+	bool forward = has(note, TRAIT(FORWARDS));
+	if (has(note, TRAIT(GATHERS))) {
 		/* The phase of a gather of FSDP2, and whether it was asked for ahead of
 		 * its turn. */
 		enum fsdp_unit_phase phase = FSDP_PHASE_NONE;
@@ -522,8 +504,8 @@ static void add_station(struct settling *at, size_t index)
 		if (at->found[index] != FSDP_NONE) {
 			const struct fsdp_kineto_row *turn =
 				note_at(at, at->found[index]);
-			phase = phase_of(turn->kind);
-			ahead = is_prefetch(turn->kind) || turn->name != unit ||
+			phase = phase_of(turn);
+			ahead = has(turn, TRAIT(AHEAD)) || turn->name != unit ||
 				turn->id != note->id;
 		}
 		at->own[index].row = find_row(at, unit, phase, note->id);
@@ -532,20 +514,18 @@ static void add_station(struct settling *at, size_t index)
 		row->prefetched += ahead;
 		return;
 	}
-	if ((GATHERS_OF_FSDP1 >> kind & 1) != 0 || kind == FSDP_UNIT1_POST_BACKWARD ||
-		((TURNS >> kind & 1) != 0 && kind != FSDP_UNIT_PRE_FORWARD))
+	if (!forward && has(note, TRAIT(TURN) | TRAIT(GATHERS1) | TRAIT(REDUCES1)))
 		return;
-	if (kind == FSDP_UNIT1_FORWARD)
+	if (has(note, TRAIT(FORWARD1)))
 		unit = find_number(at, at->own[index].number);
-	else if (kind == FSDP_UNIT1_RESHARD_ONLY || !is_named(at))
+	else if (has(note, FSDP1) || !is_named(at))
 		unit = FSDP_NONE;
 	at->own[index].row = find_row(
 		at, unit, forward ? FSDP_PHASE_FORWARD : FSDP_PHASE_BACKWARD, note->id);
 	struct fsdp_unit_times *row = row_at(at, at->own[index].row);
 	row->forwards += forward;
-	row->reduces.count += kind == FSDP_UNIT_POST_BACKWARD_REDUCE;
-	row->reshards += kind == FSDP_UNIT_POST_BACKWARD_RESHARD ||
-			 kind == FSDP_UNIT1_RESHARD_ONLY;
+	row->reduces.count += has(note, TRAIT(REDUCES));
+	row->reshards += has(note, TRAIT(RESHARDS));
 }
 
 /* ---- what is counted by collectives ---- */
@@ -567,19 +547,19 @@ static uint32_t find_row_of(struct settling *at, uint32_t index, bool gathers)
 {
 	const struct fsdp_kineto_row *note = note_at(at, index);
 	uint32_t unit = FSDP_NONE, around;
-	if (note->kind == FSDP_UNIT_ALL_GATHER ||
-		note->kind == FSDP_UNIT_POST_BACKWARD_REDUCE)
+	if (has(note, TRAIT(GATHERS) | TRAIT(REDUCES)))
 		return at->own[index].row;
 	/* A gather in the forward of FSDP1 is for the unit whose forward contains it, or
 	 * the next one. */
-	if ((GATHERS_OF_FSDP1 >> note->kind & 1) != 0 && is_forward(note->kind) &&
+	bool ahead = has(note, TRAIT(AHEAD));
+	if (has(note, TRAIT(GATHERS1)) && has(note, TRAIT(IN_FORWARD)) &&
 		(around = at->found[index]) != FSDP_NONE)
-		unit = find_number(at, at->own[around].number + is_prefetch(note->kind));
-	at->own[index].row = find_row(at, unit, phase_of(note->kind), FSDP_ABSENT);
+		unit = find_number(at, at->own[around].number + ahead);
+	at->own[index].row = find_row(at, unit, phase_of(note), FSDP_ABSENT);
 	struct fsdp_unit_times *row = row_at(at, at->own[index].row);
 	row->gathers.count += gathers;
 	row->reduces.count += !gathers;
-	row->prefetched += gathers && is_prefetch(note->kind);
+	row->prefetched += gathers && ahead;
 	return at->own[index].row;
 }
 
@@ -623,8 +603,9 @@ static void add_collective(struct settling *at, size_t i, uint32_t row_index)
 		fsdp_kineto_words_thread_name(&kineto->words, stream));
 }
 
-/* Gathers or reductions, in the annotation of some kinds in which each was issued. */
-static void add_issued(struct settling *at, bool gathers, uint32_t kinds)
+/* Gathers or reductions, in the annotation with one of some traits in which each was
+ * issued. */
+static void add_issued(struct settling *at, bool gathers, unsigned traits)
 {
 	struct fsdp_time_without_unit *rest = &at->kineto->reading->recording.unassigned;
 	size_t comms = at->kineto->comms.list.count, count = 0;
@@ -637,7 +618,7 @@ static void add_issued(struct settling *at, bool gathers, uint32_t kinds)
 			at->inner[count++] = fsdp_enclosed_moment(
 				place->ts_ns, place->lane, (uint32_t)i);
 	}
-	fsdp_enclosing_find(at->around, list_around(at, kinds, !at->device), at->inner,
+	fsdp_enclosing_find(at->around, list_around(at, traits, !at->device), at->inner,
 		count, at->issued, at->kineto->reading->scratch);
 	for (size_t i = 0; i < comms; i++) {
 		const struct fsdp_comm *comm = comm_at(at, i);
@@ -657,18 +638,15 @@ static void add_issued(struct settling *at, bool gathers, uint32_t kinds)
 
 static void finish(struct settling *at)
 {
-	uint32_t gathers = BIT(FSDP_UNIT_ALL_GATHER) |
-			   BIT(FSDP_UNIT_POST_BACKWARD_REDUCE) | GATHERS_OF_FSDP1;
+	unsigned gathers = TRAIT(GATHERS) | TRAIT(REDUCES) | TRAIT(GATHERS1);
 	if (!is_named(at))
-		gathers |= TURNS;
+		gathers |= TRAIT(TURN);
 	enum fsdp_unit_source *from = &at->kineto->reading->recording.units_from;
-	*from = at->count != 0 ? FSDP_UNITS_FSDP1 : FSDP_UNITS_ABSENT;
-	for (int kind = FSDP_UNIT_ALL_GATHER; kind <= FSDP_UNIT_STATION; kind++)
-		if (at->kineto->units_seen[kind])
-			*from = FSDP_UNITS_OLD;
-	if (is_named(at))
-		*from = FSDP_UNITS_NAMED;
-	size_t count = list_around(at, BIT(FSDP_UNIT1_FORWARD), false);
+	*from = is_named(at)                            ? FSDP_UNITS_NAMED
+		: (at->kineto->units_seen & FSDP2) != 0 ? FSDP_UNITS_OLD
+		: at->count != 0                        ? FSDP_UNITS_FSDP1
+							: FSDP_UNITS_ABSENT;
+	size_t count = list_around(at, TRAIT(FORWARD1), false);
 	const struct fsdp_enclosed *root = NULL;
 	uint32_t number = 0;
 	FSDP_SORT(at->around, count, FSDP_BY(at->around, lane),
@@ -682,7 +660,7 @@ static void finish(struct settling *at)
 		}
 		at->own[one->index].number = number++;
 	}
-	find_around(at, BIT(FSDP_UNIT_ALL_GATHER), TURNS);
+	find_around(at, TRAIT(GATHERS), TRAIT(TURN));
 	for (size_t i = 0; i < at->count; i++)
 		add_station(at, i);
 	/* Of each step, or of a trace without steps, the gather that was asked for first.
@@ -693,7 +671,7 @@ static void finish(struct settling *at)
 	for (uint32_t i = 0; i < at->count; i++) {
 		const struct fsdp_kineto_row *note = note_at(at, i);
 		size_t step = fsdp_kineto_step_at(at->kineto, note->ts_ns);
-		if (note->kind != FSDP_UNIT_ALL_GATHER || (steps != 0 && step >= steps))
+		if (!has(note, TRAIT(GATHERS)) || (steps != 0 && step >= steps))
 			continue;
 		uint32_t *one = &first[steps != 0 ? step : 0];
 		if (*one == FSDP_NONE || note->ts_ns < note_at(at, *one)->ts_ns)
@@ -702,9 +680,9 @@ static void finish(struct settling *at)
 	for (size_t i = 0; i <= steps; i++)
 		if (first[i] != FSDP_NONE)
 			row_at(at, at->own[first[i]].row)->firsts++;
-	find_around(at, GATHERS_OF_FSDP1, BIT(FSDP_UNIT1_FORWARD));
+	find_around(at, TRAIT(GATHERS1), TRAIT(FORWARD1));
 	add_issued(at, true, gathers);
-	add_issued(at, false, REDUCTIONS);
+	add_issued(at, false, TRAIT(REDUCES) | TRAIT(REDUCES1));
 	/* Adds to each row what is exposed of those reductions after which nothing
 	 * computes until the last one of their step begins: nothing can hide them. */
 	struct reduction *list = at->reductions;
@@ -792,7 +770,8 @@ struct finding_names {
 	const struct fsdp_limits *limits;
 	struct fsdp_json_scan scan;
 	struct fsdp_error *error;
-	bool good, kinds[FSDP_UNIT_KINDS];
+	bool good;
+	unsigned seen_traits;
 };
 
 bool fsdp_trace_is_json(struct fsdp_span head)
@@ -816,8 +795,8 @@ static void parse_text(struct finding_names *finding, const struct fsdp_json_tok
 	if (token->escaped)
 		text = fsdp_json_text_copy(token, finding->arena);
 	struct fsdp_kineto_unit_note note = fsdp_kineto_unit_read(text);
-	finding->kinds[note.kind] = true;
-	if (note.kind <= FSDP_UNIT_NONE || note.kind >= FSDP_UNIT_STATION)
+	finding->seen_traits |= note.traits;
+	if ((note.traits & FSDP2) == 0 || note.traits == FSDP2)
 		return;
 	unsigned char *clean = fsdp_arena_take(finding->arena, note.unit.size + 1, 1);
 	struct fsdp_span name =
@@ -858,23 +837,20 @@ bool fsdp_trace_unit_names(struct fsdp_stream *stream, const struct fsdp_limits 
 	struct finding_names finding = {
 		.arena = arena, .names = ret_names, .stream = stream, .limits = limits
 	};
-	bool fsdp1 = false, fsdp2 = false;
 	bool left = !fsdp_arena_try(arena, scan_names, &finding);
 	fsdp_json_scan_done(&finding.scan);
 	if (left)
 		return fsdp_arena_fail(arena, ret_error);
 	if (!finding.good)
 		return fsdp_fail_with(ret_error, finding.error);
-	if (finding.kinds[FSDP_UNIT_ALL_GATHER])
+	unsigned seen = finding.seen_traits;
+	if ((seen & TRAIT(GATHERS)) != 0)
 		return true;
-	for (int i = FSDP_UNIT_NONE + 1; i < FSDP_UNIT_KINDS; i++) {
-		fsdp2 |= finding.kinds[i] && i < FSDP_UNIT1_FORWARD;
-		fsdp1 |= finding.kinds[i] && i >= FSDP_UNIT1_FORWARD;
-	}
 	fsdp_fail_rule(ret_error, FSDP_ERROR_UNSUPPORTED, "FI9002", FSDP_UNKNOWN, "%s",
-		fsdp2 ? "the units in this trace have no names: PyTorch writes them since 2.5"
-		: fsdp1 ? "FSDP1 writes no names of units into traces"
-			: "no annotation of FSDP is in this trace");
+		(seen & FSDP2) != 0
+			? "the units in this trace have no names: PyTorch writes them since 2.5"
+		: (seen & FSDP1) != 0 ? "FSDP1 writes no names of units into traces"
+				      : "no annotation of FSDP is in this trace");
 	fsdp_error_add_kind(ret_error, "no_units");
 	return fsdp_error_add_hint(ret_error,
 		"give a log in which the model was printed, or export a plan: fsdp-inspect help plan");

@@ -862,9 +862,8 @@ static void add_note(struct fsdp_kineto *kineto, const struct timed *one)
 /* A hook of FSDP by any of its labels, or a region of SimpleProfiler. */
 static bool is_resharding(struct fsdp_span name)
 {
-	enum fsdp_kineto_unit_kind kind = fsdp_kineto_unit_read(name).kind;
-	return kind == FSDP_UNIT_POST_BACKWARD_RESHARD ||
-	       kind == FSDP_UNIT1_RESHARD_ONLY || fsdp_span_is(name, "resharding");
+	return (fsdp_kineto_unit_read(name).traits & FSDP_UNIT_RESHARDS) != 0 ||
+	       fsdp_span_is(name, "resharding");
 }
 
 static void add_annotation(struct fsdp_kineto *kineto, const struct timed *one)

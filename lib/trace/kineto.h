@@ -328,7 +328,7 @@ struct fsdp_kineto {
 	bool with_kernels, with_units, with_idle;
 	bool by_kernel; /* there are kernels of collectives */
 	bool any_reduce_scatter_op;
-	bool units_seen[32]; /* by kind */
+	unsigned units_seen; /* traits of any annotation */
 	bool overflow;       /* a sum does not fit */
 
 	/* when the table is complete */
@@ -390,35 +390,26 @@ void fsdp_kineto_cover(const struct fsdp_kineto *kineto,
 
 /* What FSDP is busy with, by its annotations ("FSDP::all_gather (layers.0)"). FSDP2
  * writes the name of the unit since PyTorch 2.5, FSDP1 never. */
-enum fsdp_kineto_unit_kind {
-	FSDP_UNIT_NONE, /* no annotation of a unit */
-
-	/* FSDP2 */
-	FSDP_UNIT_ALL_GATHER,
-	FSDP_UNIT_PRE_FORWARD,
-	FSDP_UNIT_FORWARD_PREFETCH,
-	FSDP_UNIT_PRE_BACKWARD,
-	FSDP_UNIT_BACKWARD_PREFETCH,
-	FSDP_UNIT_POST_BACKWARD_REDUCE,
-	FSDP_UNIT_POST_BACKWARD_RESHARD,
-	FSDP_UNIT_STATION, /* any other that only shows that it is FSDP2 */
-
-	/* FSDP1 */
-	FSDP_UNIT1_FORWARD,
-	FSDP_UNIT1_PRE_FORWARD,
-	FSDP_UNIT1_PRE_FORWARD_PREFETCH,
-	FSDP_UNIT1_PRE_BACKWARD,
-	FSDP_UNIT1_PRE_BACKWARD_PREFETCH,
-	FSDP_UNIT1_POST_BACKWARD,
-	FSDP_UNIT1_POST_BACKWARD_PREFETCH,
-	FSDP_UNIT1_RESHARD_ONLY,
-	FSDP_UNIT_KINDS
+enum fsdp_kineto_unit_trait {
+	FSDP_UNIT_OF_FSDP2 = 1 << 0,
+	FSDP_UNIT_OF_FSDP1 = 1 << 1,
+	FSDP_UNIT_GATHERS = 1 << 2, /* FSDP2: a gather, and a reduction */
+	FSDP_UNIT_REDUCES = 1 << 3,
+	FSDP_UNIT_TURN =
+		1 << 4, /* FSDP2: a gather may be in it, which it has a phase of */
+	FSDP_UNIT_GATHERS1 = 1 << 5, /* FSDP1: a gather or a reduction may be in it */
+	FSDP_UNIT_REDUCES1 = 1 << 6,
+	FSDP_UNIT_FORWARD1 = 1 << 7, /* FSDP1: contains all of a forward */
+	FSDP_UNIT_FORWARDS = 1 << 8, /* one a forward */
+	FSDP_UNIT_RESHARDS = 1 << 9,
+	FSDP_UNIT_AHEAD = 1 << 10, /* prefetches */
+	FSDP_UNIT_IN_FORWARD = 1 << 11,
 };
 
 struct fsdp_kineto_unit_note {
-	enum fsdp_kineto_unit_kind kind;
-	struct fsdp_span unit; /* as it is written; empty: the root, or not written */
-	int64_t pg;            /* size of the shard mesh, or FSDP_ABSENT */
+	unsigned station, traits; /* 0: no annotation of a unit */
+	struct fsdp_span unit;    /* as it is written; empty: the root, or not written */
+	int64_t pg;               /* size of the shard mesh, or FSDP_ABSENT */
 };
 
 /* Any name is fine; borrows from it. */

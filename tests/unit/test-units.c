@@ -19,12 +19,11 @@ static uint32_t next_random(uint32_t *state)
 
 /* ---- names ---- */
 
-static void check_name(
-	const char *name, enum fsdp_kineto_unit_kind kind, const char *unit, int64_t pg)
+static void check_name(const char *name, unsigned traits, const char *unit, int64_t pg)
 {
 	struct fsdp_kineto_unit_note note = fsdp_kineto_unit_read(fsdp_span_text(name));
-	assert_int_equal(note.kind, kind);
-	if (kind == FSDP_UNIT_NONE)
+	assert_int_equal(note.traits, traits);
+	if (traits == 0)
 		return;
 	assert_true(fsdp_span_is(note.unit, unit));
 	assert_int_equal(note.pg, pg);
@@ -32,26 +31,27 @@ static void check_name(
 
 static void annotations_tell_kind_unit_and_group(void **state)
 {
+	enum {
+		gathers = FSDP_UNIT_OF_FSDP2 | FSDP_UNIT_GATHERS,
+		turn = FSDP_UNIT_OF_FSDP2 | FSDP_UNIT_TURN,
+	};
 	(void)state;
-	check_name("FSDP::all_gather (layers.0)", FSDP_UNIT_ALL_GATHER, "layers.0",
-		FSDP_ABSENT);
-	check_name("FSDP::all_gather", FSDP_UNIT_ALL_GATHER, "", FSDP_ABSENT);
-	check_name("FSDP::all_gather ()", FSDP_UNIT_ALL_GATHER, "", FSDP_ABSENT);
-	check_name("FSDP::all_gather (a.x [pg=2])", FSDP_UNIT_ALL_GATHER, "a.x [pg=2]",
-		FSDP_ABSENT);
-	check_name("FSDP::all_gather (a.x) [pg=2]", FSDP_UNIT_ALL_GATHER, "a.x", 2);
-	check_name("FSDP::pre_forward [pg=16]", FSDP_UNIT_PRE_FORWARD, "", 16);
-	check_name("FSDP::pre_backward (a (b) c)", FSDP_UNIT_PRE_BACKWARD, "a (b) c",
-		FSDP_ABSENT);
-	check_name("FSDP::forward_prefetch for a.b", FSDP_UNIT_FORWARD_PREFETCH, "a.b",
-		FSDP_ABSENT);
+	check_name("FSDP::all_gather (layers.0)", gathers, "layers.0", FSDP_ABSENT);
+	check_name("FSDP::all_gather", gathers, "", FSDP_ABSENT);
+	check_name("FSDP::all_gather ()", gathers, "", FSDP_ABSENT);
+	check_name("FSDP::all_gather (a.x [pg=2])", gathers, "a.x [pg=2]", FSDP_ABSENT);
+	check_name("FSDP::all_gather (a.x) [pg=2]", gathers, "a.x", 2);
+	check_name("FSDP::pre_forward [pg=16]",
+		turn | FSDP_UNIT_FORWARDS | FSDP_UNIT_IN_FORWARD, "", 16);
+	check_name("FSDP::pre_backward (a (b) c)", turn, "a (b) c", FSDP_ABSENT);
+	check_name("FSDP::forward_prefetch for a.b",
+		turn | FSDP_UNIT_AHEAD | FSDP_UNIT_IN_FORWARD, "a.b", FSDP_ABSENT);
+	check_name("FSDP::backward_prefetch", turn | FSDP_UNIT_AHEAD, "", FSDP_ABSENT);
 	check_name(
-		"FSDP::backward_prefetch", FSDP_UNIT_BACKWARD_PREFETCH, "", FSDP_ABSENT);
-	check_name("FSDP::backward_prefetch for ", FSDP_UNIT_BACKWARD_PREFETCH, "",
-		FSDP_ABSENT);
-	check_name("FSDP::post_backward_rs_wait ()", FSDP_UNIT_STATION, "", FSDP_ABSENT);
+		"FSDP::backward_prefetch for ", turn | FSDP_UNIT_AHEAD, "", FSDP_ABSENT);
+	check_name("FSDP::post_backward_rs_wait ()", FSDP_UNIT_OF_FSDP2, "", FSDP_ABSENT);
 	check_name("FullyShardedDataParallel._post_backward_hook",
-		FSDP_UNIT1_POST_BACKWARD, "", FSDP_ABSENT);
+		FSDP_UNIT_OF_FSDP1 | FSDP_UNIT_REDUCES1, "", FSDP_ABSENT);
 	static const char *const others[] = { "", "FSDP::", "FSDP::all_gather x",
 		"FSDP::all_gather (x", "FSDP::all_gather (x) ", "FSDP::all_gather [pg=]",
 		"FSDP::all_gather [pg=99999999999999999999]", "FSDP::all_gathers",
@@ -59,7 +59,7 @@ static void annotations_tell_kind_unit_and_group(void **state)
 		"FullyShardedDataParallel.", "FullyShardedDataParallel.forward x",
 		"unknown", "] [pg=1]", "FSDP:: [pg=1]", "FSDP::all_gather (" };
 	for (size_t i = 0; i < FSDP_COUNT(others); i++)
-		check_name(others[i], FSDP_UNIT_NONE, "", 0);
+		check_name(others[i], 0, "", 0);
 }
 
 static void names_lose_what_wrappers_put_in(void **state)
