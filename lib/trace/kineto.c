@@ -71,39 +71,30 @@ struct fsdp_span fsdp_kineto_words_read(
 uint32_t fsdp_kineto_words_thread(struct fsdp_kineto_words *words,
 	const struct fsdp_json_value *pid, const struct fsdp_json_value *tid)
 {
-	enum { ROOM = sizeof words->threads->text / 2 - 2 };
-	struct fsdp_span a = pid->kind != FSDP_SCAN_END ? pid->span : FSDP_SPAN(""),
-			 b = tid->kind != FSDP_SCAN_END ? tid->span : FSDP_SPAN("");
-	a.size = fsdp_min(a.size, ROOM);
-	b.size = fsdp_min(b.size, ROOM);
-	/* Most threads differ in the last digit. */
-	unsigned char last_digit = b.size != 0 ? b.data[b.size - 1] : 0;
-	struct fsdp_kineto_thread *last =
-		&words->threads[(last_digit ^ (a.size + b.size)) %
-				FSDP_COUNT(words->threads)];
-	unsigned char *text = last->text, *other = text + a.size + 2;
-	if (last->size == a.size + b.size + 4 && *text == '0' + pid->kind &&
-		fsdp_bytes_equal(text + 1, a.data, a.size) && other[-1] == '\n' &&
-		*other == '0' + tid->kind && fsdp_bytes_equal(other + 1, b.data, b.size))
-		return last->id;
-	last->size = a.size + b.size + 4;
-	*text = (unsigned char)('0' + pid->kind);
-	memcpy(text + 1, a.data, a.size);
-	other[-1] = '\n';
-	*other = (unsigned char)('0' + tid->kind);
-	memcpy(other + 1, b.data, b.size);
-	text[last->size - 1] = '\n';
+	enum { ROOM = 30 };
+	const struct fsdp_json_value *const parts[] = { pid, tid };
+	unsigned char text[2 * (ROOM + 2)], *end = text;
+	uint32_t id;
+	for (size_t i = 0; i < FSDP_COUNT(parts); i++) {
+		bool known = parts[i]->kind != FSDP_SCAN_END;
+		size_t size = known ? fsdp_min(parts[i]->span.size, ROOM) : 0;
+		if (i != 0)
+			*end++ = '\n';
+		*end++ = (unsigned char)('0' + parts[i]->kind);
+		if (size != 0)
+			memcpy(end, parts[i]->span.data, size);
+		end += size;
+	}
 	fsdp_kineto_words_find(
-		words, FSDP_KINETO_THREADS, fsdp_span(text, last->size), &last->id);
-	return last->id;
+		words, FSDP_KINETO_THREADS, fsdp_span(text, (size_t)(end - text)), &id);
+	return id;
 }
 
 struct fsdp_span fsdp_kineto_words_thread_name(
 	const struct fsdp_kineto_words *words, uint32_t thread)
 {
-	struct fsdp_span text = fsdp_kineto_words_text(words, thread);
-	text.size -= text.size != 0; /* without the end of the line */
-	text = fsdp_span_last(text, '\n');
+	struct fsdp_span text =
+		fsdp_span_last(fsdp_kineto_words_text(words, thread), '\n');
 	return text.size != 0 ? fsdp_span(text.data + 1, text.size - 1) : text;
 }
 

@@ -112,11 +112,6 @@ struct fsdp_kineto_words {
 	/* the last ones, compared before a text is looked up among the names */
 	struct fsdp_kineto_category seen[32], rare, absent;
 	struct fsdp_tally *phase[128]; /* of one byte */
-	struct fsdp_kineto_thread {
-		unsigned char text[64];
-		size_t size;
-		uint32_t id;
-	} threads[16];
 	struct {
 		enum fsdp_kineto_space space;
 		uint32_t id; /* 0: none */
