@@ -374,43 +374,33 @@ static bool show_lanes(struct orders *order, const struct fsdp_exec_order *recor
 	return good;
 }
 
-/* Ranks that do the same are shown once; each recording is compared with the first of the
- * few blocks before it. */
+/* Ranks that do the same are shown once, as far as there are few different ones. */
 static bool show_blocks(struct orders *order)
 {
 	enum { MOST_BLOCKS = 16 };
-	size_t *block = calloc(order->count + 1, sizeof *block), firsts[MOST_BLOCKS];
+	bool *shown = calloc(order->count + 1, sizeof *shown);
 	int64_t *ranks = calloc(order->count + 1, sizeof *ranks);
-	bool good = block != NULL && ranks != NULL;
-	const struct fsdp_recording *one;
+	bool good = shown != NULL && ranks != NULL;
+	const struct fsdp_recording *one, *other;
 	size_t blocks = 0;
 
-	for (size_t i = 0, j;
-		good && (one = recordings_by_rank(order->recordings, i)) != NULL; i++) {
-		for (j = 0;
-			one->order != NULL && j < blocks &&
-			!fsdp_exec_order_equal(
-				recordings_by_rank(order->recordings, firsts[j])->order,
-				one->order);)
-			j++;
-		if (one->order != NULL && j == blocks && blocks < MOST_BLOCKS)
-			firsts[blocks++] = i;
-		block[i] = j;
-	}
 	for (size_t i = 0;
 		good && (one = recordings_by_rank(order->recordings, i)) != NULL; i++) {
-		bool alone = block[i] == MOST_BLOCKS;
 		size_t count = 0;
 		char text[256];
 
-		if (one->order == NULL || (!alone && firsts[block[i]] != i))
+		if (one->order == NULL || shown[i])
 			continue;
 		ranks[count++] = one->rank;
-		for (size_t k = i + 1; !alone && k < order->count; k++)
-			if (block[k] == block[i] &&
-				recordings_by_rank(order->recordings, k)->order != NULL)
-				ranks[count++] =
-					recordings_by_rank(order->recordings, k)->rank;
+		for (size_t k = i + 1; blocks < MOST_BLOCKS && k < order->count; k++) {
+			other = recordings_by_rank(order->recordings, k);
+			if (shown[k] || other->order == NULL ||
+				!fsdp_exec_order_equal(one->order, other->order))
+				continue;
+			shown[k] = true;
+			ranks[count++] = other->rank;
+		}
+		blocks++;
 		const struct fsdp_exec_order *recorded = one->order;
 		/* Each has a snapshot at its end; mostly nothing follows the last one. */
 		size_t last = recorded->snapshot_count - 1;
@@ -426,7 +416,7 @@ static bool show_blocks(struct orders *order)
 			value_count(used || last == 0 ? last + 1 : last));
 		good = show_handles(order, recorded) && show_lanes(order, recorded);
 	}
-	free(block);
+	free(shown);
 	free(ranks);
 	return good;
 }
