@@ -310,7 +310,7 @@ static void show_format(const struct verdict *verdict, struct out *out)
 		const char *what;
 	} roles[] = { { FSDP_ROLE_PARAM, "parameter tensor" },
 		{ FSDP_ROLE_BUFFER, "buffer" }, { FSDP_ROLE_OPTIM, "optimizer state" },
-		{ FSDP_ROLE_OTHER, "tensor" } };
+		{ FSDP_ROLE_OTHER, "other tensor" } };
 	const char *before = ": ";
 
 	if (verdict->format == NULL)
@@ -322,8 +322,12 @@ static void show_format(const struct verdict *verdict, struct out *out)
 			: value_absent());
 	for (size_t i = 0; i < sizeof roles / sizeof *roles; i++)
 		print_count(out, &before, verdict->of_role[roles[i].role], roles[i].what);
-	if (verdict->of_role[FSDP_ROLE_OTHER] > 0)
-		out_line_text(out, " of neither model nor optimizer");
+	if (verdict->other.size > 0 && verdict->other.size < 100) {
+		out_line_text(out, " (");
+		out_line_name(out, verdict->other);
+		out_line_text(
+			out, "%s)", verdict->of_role[FSDP_ROLE_OTHER] > 1 ? ", ..." : "");
+	}
 	/* A resume needs them. */
 	if (verdict->of_role[FSDP_ROLE_OPTIM] == 0 &&
 		verdict->of_role[FSDP_ROLE_PARAM] > 0)

@@ -1061,6 +1061,7 @@ bool audit_check(struct audit *audit, struct run *run, struct fsdp_error **ret_e
 	verdict->detail = fsdp_level_name(auditing.audit->level);
 	if (checkpoint != NULL) {
 		const struct fsdp_format format = fsdp_checkpoint_format(checkpoint);
+		struct name_buffer name = { 0 };
 
 		verdict->format = collected_text(run->collected,
 			format.title != NULL ? format.title : format.family)
@@ -1081,11 +1082,17 @@ bool audit_check(struct audit *audit, struct run *run, struct fsdp_error **ret_e
 			const struct fsdp_tensor tensor = fsdp_tensor(checkpoint, i);
 			uint64_t bytes = tensor.bytes;
 
+			if (tensor.role == FSDP_ROLE_OTHER &&
+				verdict->of_role[tensor.role] == 0)
+				verdict->other = collected_copy(run->collected,
+					name_text(&name, checkpoint, tensor.name));
 			verdict->of_role[tensor.role]++;
 			verdict->bytes = verdict->bytes + bytes < bytes
 						 ? UINT64_MAX
 						 : verdict->bytes + bytes;
 		}
+		run->collected->out_of_memory |= name.failed;
+		name_buffer_done(&name);
 	}
 	count_findings(&auditing);
 	decide(&auditing);

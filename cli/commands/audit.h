@@ -73,6 +73,7 @@ struct verdict {
 	const char *format; /* as people call it; NULL: unknown, as of a part */
 	uint32_t ranks;     /* that wrote it; FSDP_NONE: unknown */
 	uint64_t of_role[FSDP_ROLE_OTHER + 1]; /* tensors */
+	struct text other; /* name of the first tensor of no other role */
 	bool opened;
 	bool complete;              /* all checks of the level ran */
 	enum fsdp_rule_reason open; /* else why one of them did not */

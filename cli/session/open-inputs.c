@@ -313,7 +313,7 @@ static void report_lacking(struct session *session, const char *folder,
 				? "copy the directory again, or pass None for this part to from_pretrained"
 				: "copy the directory again",
 			part->is_there
-				? "no weights file with a default name (model_index.json lists %s)"
+				? "files are missing: none here has a default name (model_index.json lists %s)"
 				: "directory is missing (model_index.json lists %s)",
 			part->class_name);
 	}
@@ -370,6 +370,9 @@ static bool look_below(struct session *session, const char *path, uint32_t input
 				"opened %s, the only checkpoint in %s%s", *ret_only, path,
 				is_whole_pipeline(session, path, below)
 					? "; the directories of the other parts that model_index.json lists are present"
+				: session->command->check_inputs == NULL &&
+						fsdp_discover_lacking(below, 0) != NULL
+					? "; parts of the pipeline do not load with defaults (fsdp-inspect audit lists them)"
 					: "");
 	} else if (count > 1 && session->below == NULL &&
 		   takes_below(session, below, path)) {

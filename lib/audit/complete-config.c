@@ -963,7 +963,7 @@ static void check_tokens(struct model *model)
 			.affected = &name, .affected_count = 1,
 			.severity = (is_media ? FSDP_NOTE : FSDP_ERROR) + 1,
 			.fix = is_media ? "" : next),
-		"token %llu (%s) has no row: the input embedding has %llu, and a text with this token stops at an index out of range",
+		"token %llu (%s) is beyond the %llu rows of the input embedding: a text with this token fails with an index error",
 		FSDP_LLU(number), token, FSDP_LLU(rows));
 }
 

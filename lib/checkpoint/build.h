@@ -145,7 +145,7 @@ struct fsdp_ranks_here {
 	bool at_least;       /* the world may be larger */
 	bool named;          /* the user named the files: no others were looked for */
 	bool lost_none;      /* no tensor of the model is in such files */
-	const char *what;    /* each rank has: "file", "counterpart" */
+	const char *what;    /* each rank has: "file", "matching file" */
 };
 
 /* Reports the ranks that have none as one FSDP_RULE_RANK_MISSING (if no tensor is lost:

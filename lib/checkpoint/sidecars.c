@@ -1178,7 +1178,7 @@ bool fsdp_look_beside(struct opening *opening, struct fsdp_error **ret_error)
 	if (apart && opening->options->within == NULL)
 		return true;
 	beside.has_listed = !apart;
-	beside.here.what = "counterpart";
+	beside.here.what = "matching file";
 	if (!list_read(&beside, ret_error))
 		return false;
 	fsdp_arena_init(&beside.arena, &checkpoint->budget);

@@ -537,7 +537,7 @@ static void finish_accelerate(struct fsdp_reading *reading)
 					   whole ? "optimizer.bin" : "optimizer_0"),
 				.severity = FSDP_ERROR + 1,
 				.fix = "copy it from where the checkpoint was written, or resume from another checkpoint"),
-			"the optimizer is missing, but the scheduler, which accelerate writes later, is present: load_state fails");
+			"the optimizer is missing, but the scheduler, which Accelerate writes later, is present: load_state fails");
 	struct fsdp_model *model = reading->model;
 	/* A scheduler of torch adds initial_lr to each group; a script may not save the
 	 * scheduler. */
@@ -818,9 +818,9 @@ static bool choose_role(struct fsdp_reading *reading, const struct fsdp_folder *
 	struct fsdp_name_list others;
 	if (!find_role(folder, ret_entry, &others))
 		return false;
-	fsdp_reading_note(reading, "opened %.*s%s%s%s", FSDP_TEXT(ret_entry->name),
-		others.count != 0 ? " (also there: " : "", fsdp_name_list_text(&others),
-		others.count != 0 ? ")" : "");
+	fsdp_reading_note(reading, "opened the model in %.*s%s%s%s",
+		FSDP_TEXT(ret_entry->name), others.count != 0 ? " (also there: " : "",
+		fsdp_name_list_text(&others), others.count != 0 ? ")" : "");
 	return true;
 }
 
@@ -981,7 +981,7 @@ static void check_ranks(struct fsdp_reading *reading)
 		struct fsdp_ranks_here here = { .list = ranks,
 			.world_size = model->world_size,
 			.at_least = true,
-			.what = "counterpart" };
+			.what = "matching file" };
 		ranks[here.count++] = first->rank;
 		for (next = i + 1; next < reading->children.count; next++) {
 			const struct fsdp_child *child =

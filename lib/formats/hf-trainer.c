@@ -837,7 +837,7 @@ static void name_states(struct fsdp_reading *reading, bool ordered)
 			"optimizer states are stored by number and could not be matched to parameter names");
 	else if (named < states)
 		fsdp_reading_note(reading,
-			"optimizer states have numbers, not names: %zu of %zu got the name of their parameter, the others match several parameters or none",
+			"optimizer states are stored by number: %zu of %zu are shown with the name of their parameter, the others with the number",
 			named, states);
 }
 
@@ -1148,7 +1148,7 @@ static bool finish(struct fsdp_reading *reading, struct fsdp_error **ret_error)
 	/* Files of random states as many as there are ranks; files of data may show more
 	 * ranks than these. */
 	struct fsdp_ranks_here here = {
-		.world_size = model->world_size, .at_least = true, .what = "counterpart"
+		.world_size = model->world_size, .at_least = true, .what = "matching file"
 	};
 	struct fsdp_span example = { 0 };
 	here.list = FSDP_TAKE(reading->scratch, here.list, reading->children.count + 1);

@@ -114,9 +114,9 @@ static bool note_rows(const struct snapshots *all)
 					: "peak unknown: not all events recorded");
 		else if (all->count > 2 && apart > median / 10)
 			snprintf(row->note, sizeof row->note,
-				"%.0f %% %s than the median",
+				"ACTIVE is %.0f %% %s the median",
 				(double)apart * 100 / (double)(median != 0 ? median : 1),
-				more ? "more" : "less");
+				more ? "above" : "below");
 	}
 	return true;
 }
@@ -298,7 +298,7 @@ static void show_row(
 		return;
 	out_line(out, NULL, "%s", "");
 	out_values_line(out, NULL,
-		"rank {}, device {}, at the peak: {} in use, before the allocator rounds up ({} event{s}{})",
+		"rank {}, device {}, at the peak: {} requested ({} event{s}{})",
 		value_integer(row->rank), value_integer(state->device),
 		value_bytes((uint64_t)state->peak_bytes), value_count(state->events),
 		value_word(state->start_bytes > 0 ? "; earlier ones were not recorded"
