@@ -36,7 +36,7 @@ struct text exported_name(struct exporting *exporting, uint32_t index)
 {
 	struct fsdp_tensor tensor = fsdp_tensor(exporting->run->checkpoint, index);
 
-	return tensor_shown_name(exporting->run, &exporting->buffers.name, &tensor);
+	return tensor_shown_name(exporting->run, &exporting->buffers->name, &tensor);
 }
 
 bool is_adapter(const struct run *run)
@@ -66,7 +66,7 @@ static bool is_of_sort(const struct export_options *options, struct text name)
 /* The tensor whose name is that of both parts, or FSDP_NONE. */
 static uint32_t find_joined(struct exporting *exporting, struct text a, struct text b)
 {
-	struct name_buffer *buffer = &exporting->buffers.text;
+	struct name_buffer *buffer = &exporting->buffers->text;
 	size_t length = 0;
 
 	name_buffer_append(buffer, &length, a);
@@ -174,27 +174,25 @@ static bool has_lora(struct exporting *exporting)
 	return has_pair && has_inner;
 }
 
-/* Whether it is not known what is meant: two state dicts, or LoRA in a model. It was
- * refused then. */
-static bool refuse_sorts(struct exporting *exporting)
+/* Refuses where it is not known what is meant: two state dicts, or LoRA in a model. */
+static void refuse_sorts(struct exporting *exporting)
 {
 	const struct export_options *options = exporting->options;
 	char average[256], original[256];
 
 	if (options->index_only || exporting->named != NULL ||
 		!selection_is_all(exporting->selection))
-		return false;
+		return;
 	if (options->prefix == NULL && find_average(exporting, average, sizeof average) &&
 		find_original(exporting, average, original, sizeof original))
-		return refuse(exporting->run, "choose the one that is meant",
+		run_refuse(exporting->run, "choose the one that is meant",
 			"%s and %s are two models of the same names and shapes: --prefix=%s or --prefix=%s",
 			original, average, original, average);
 	if (!options->adapter && !options->base && !is_adapter(exporting->run) &&
 		has_lora(exporting))
-		return refuse(exporting->run,
+		run_refuse(exporting->run,
 			"to merge them use the program that trained them, which has lora_alpha",
 			"the model has LoRA that is not merged: --base writes the model without it, --adapter writes it alone");
-	return false;
 }
 
 /* Without each of these segments. */
@@ -209,22 +207,19 @@ static void remove_parts(char *name, const char *part, const char *with)
 	}
 }
 
-/* Fills `renames`. False: out of memory. */
-static bool find_renames(struct exporting *exporting, const struct typed_names *names)
+/* Fills `renames`. */
+static void find_renames(struct exporting *exporting, const struct typed_names *names)
 {
-	uint32_t count = (uint32_t)fsdp_tensor_count(exporting->run->checkpoint);
+	struct run *run = exporting->run;
+	uint32_t count = (uint32_t)fsdp_tensor_count(run->checkpoint);
 
 	exporting->renames = names->renames;
 	exporting->rename_count = names->rename_count;
 	if (!exporting->options->adapter && !exporting->options->base &&
 		exporting->options->prefix == NULL)
-		return true;
-	exporting->own_renames =
-		calloc(count + names->rename_count + 1, sizeof *exporting->own_renames);
-	exporting->texts =
-		calloc(count + names->rename_count + 1, sizeof *exporting->texts);
-	if (exporting->own_renames == NULL || exporting->texts == NULL)
-		return false;
+		return;
+	exporting->own_renames = run_memory(
+		run, count + names->rename_count + 1, sizeof *exporting->own_renames);
 	for (size_t i = 0; i < names->rename_count; i++)
 		exporting->own_renames[i] = names->renames[i];
 	exporting->renames = exporting->own_renames;
@@ -236,7 +231,7 @@ static bool find_renames(struct exporting *exporting, const struct typed_names *
 		exporting->own_renames[exporting->rename_count++] =
 			(struct fsdp_rename){ span_of_text(prefix),
 				span_of_text(text_of("")) };
-		return true;
+		return;
 	}
 	for (uint32_t i = 0; i < count; i++) {
 		if (!is_wanted(exporting, i))
@@ -245,10 +240,7 @@ static bool find_renames(struct exporting *exporting, const struct typed_names *
 		struct fsdp_rename *rename =
 			&exporting->own_renames[exporting->rename_count];
 		bool is_lora = exporting->options->adapter;
-		char *from = malloc(2 * name.size + sizeof PEFT + 1), *to;
-		exporting->texts[exporting->rename_count] = from;
-		if (from == NULL)
-			return false;
+		char *from = run_memory(run, 2 * name.size + sizeof PEFT + 1, 1), *to;
 		memcpy(from, name.data, name.size);
 		to = from + name.size;
 		*to = '\0';
@@ -265,7 +257,6 @@ static bool find_renames(struct exporting *exporting, const struct typed_names *
 			span_of_text(text_of(to)) };
 		exporting->rename_count++;
 	}
-	return true;
 }
 
 /* ---- which tensors are exported ---- */
@@ -315,7 +306,7 @@ bool is_wanted(struct exporting *exporting, uint32_t index)
 		return true;
 	if (exporting->named != NULL)
 		return exporting->named[index];
-	name = tensor_shown_name(run, &exporting->buffers.name, &tensor);
+	name = tensor_shown_name(run, &exporting->buffers->name, &tensor);
 	return has_role(exporting, &tensor, name) &&
 	       is_of_sort(exporting->options, name) &&
 	       (selection_is_all(exporting->selection) ||
@@ -392,7 +383,7 @@ static bool with_hidden(void *context, uint32_t index)
 	struct exporting *exporting = context;
 	struct run *run = exporting->run;
 	struct fsdp_value value = fsdp_value(run->checkpoint, index);
-	struct text name = entry_shown_name(run, &exporting->buffers.name, &value);
+	struct text name = entry_shown_name(run, &exporting->buffers->name, &value);
 
 	const struct texts *roles = &run->select->roles;
 	bool is_requested = roles->count == 0 && value.role == FSDP_ROLE_PARAM;
@@ -404,17 +395,15 @@ static bool with_hidden(void *context, uint32_t index)
 }
 
 /* All of one name, ranks' own too: those that are left over are told apart by --rank. */
-static bool find_names(struct exporting *exporting)
+static void find_names(struct exporting *exporting)
 {
 	struct run *run = exporting->run;
 	const struct fsdp_checkpoint *checkpoint = run->checkpoint;
 	size_t count = fsdp_tensor_count(checkpoint);
 
 	if (run->word_count == 0)
-		return true;
-	exporting->named = calloc(count + 1, sizeof *exporting->named);
-	if (exporting->named == NULL)
-		return false;
+		return;
+	exporting->named = run_memory(run, count, sizeof *exporting->named);
 	for (size_t i = 0; i < run->word_count; i++) {
 		uint32_t first = fsdp_tensor_find(
 			checkpoint, span_of_text(text_of(run->words[i])));
@@ -434,8 +423,8 @@ static bool find_names(struct exporting *exporting)
 		}
 		for (uint32_t k = first; k < count; k++) {
 			struct fsdp_tensor tensor = fsdp_tensor(checkpoint, k);
-			struct text name =
-				tensor_shown_name(run, &exporting->buffers.name, &tensor);
+			struct text name = tensor_shown_name(
+				run, &exporting->buffers->name, &tensor);
 			if (tensor.name != fsdp_tensor(checkpoint, first).name)
 				break;
 			exporting->named[k] = selection_takes_tensor(
@@ -443,10 +432,14 @@ static bool find_names(struct exporting *exporting)
 		}
 	}
 	exporting->refused = exporting->status == STATUS_BAD;
-	return true;
 }
 
 /* ---- where to ---- */
+
+static const char *copy(struct run *run, const char *text, size_t size)
+{
+	return memcpy(run_memory(run, size + 1, 1), text, size);
+}
 
 /* The form of --to, else of OUT's suffix. */
 static enum fsdp_export_form get_form(const struct export_options *options)
@@ -465,7 +458,7 @@ static enum fsdp_export_form get_form(const struct export_options *options)
 }
 
 /* OUT, split into the target directory and the name of the only file. */
-static bool find_target(struct exporting *exporting)
+static void find_target(struct exporting *exporting)
 {
 	const char *out = exporting->options->index_only ? exporting->run->path
 							 : exporting->options->out;
@@ -473,21 +466,19 @@ static bool find_target(struct exporting *exporting)
 
 	exporting->to_stdout = strcmp(out, "-") == 0;
 	if (exporting->to_stdout)
-		return true;
-	if (exporting->form == FSDP_EXPORT_HF) {
-		exporting->folder = strdup(out);
-		return exporting->folder != NULL;
-	}
-	exporting->folder = slash == NULL  ? strdup(".")
-			    : slash == out ? strdup("/")
-					   : strndup(out, (size_t)(slash - out));
-	exporting->file = strdup(slash != NULL ? slash + 1 : out);
-	return exporting->folder != NULL && exporting->file != NULL;
+		return;
+	exporting->folder = out;
+	if (exporting->form == FSDP_EXPORT_HF)
+		return;
+	exporting->folder = slash == NULL ? "."
+			    : slash == out
+				    ? "/"
+				    : copy(exporting->run, out, (size_t)(slash - out));
+	exporting->file = slash != NULL ? slash + 1 : out;
 }
 
-/* The given directory, or that of the checkpoint, unless it is the target. False: out of
- * memory. */
-static bool find_config(struct exporting *exporting)
+/* The given directory, or that of the checkpoint, unless it is the target. */
+static void find_config(struct exporting *exporting)
 {
 	const char *path = answer_place(exporting->run),
 		   *given = exporting->options->config;
@@ -497,7 +488,7 @@ static bool find_config(struct exporting *exporting)
 
 	if (exporting->file != NULL || exporting->to_stdout ||
 		(given == NULL && strcmp(path, "-") == 0))
-		return true;
+		return;
 	if (given == NULL && !path_is_folder(path)) {
 		while (size > 0 && path[size - 1] != '/')
 			size--;
@@ -506,19 +497,14 @@ static bool find_config(struct exporting *exporting)
 			path = ".";
 		size += size == 0;
 	}
-	exporting->config = given != NULL ? strdup(given) : strndup(path, size);
-	if (exporting->config == NULL)
-		return false;
+	exporting->config = given != NULL ? given : copy(exporting->run, path, size);
 	is_there = stat(exporting->config, &from) == 0 &&
 		   stat(exporting->folder, &to) == 0 && from.st_dev == to.st_dev &&
 		   from.st_ino == to.st_ino;
 	/* Other files than a named one at a URL were not requested. */
 	if (is_there || (given == NULL && helper_kind(path) == FSDP_REMOTE_FILE &&
-				helper_kind(exporting->config) != FSDP_REMOTE_FOLDER)) {
-		free(exporting->config);
+				helper_kind(exporting->config) != FSDP_REMOTE_FOLDER))
 		exporting->config = NULL;
-	}
-	return true;
 }
 
 /* Why the request is rejected; NULL: it is not. */
@@ -555,9 +541,8 @@ static const char *objection(const struct exporting *exporting)
 	return NULL;
 }
 
-/* Whether the target cannot be written; it was reported then. The library reports all
- * other problems of the target. */
-static bool refuse_target(struct exporting *exporting)
+/* Refuses a target that cannot be written. The library reports all other problems. */
+static void refuse_target(struct exporting *exporting)
 {
 	const char *out = exporting->options->out;
 	const char *place = answer_place(exporting->run);
@@ -567,38 +552,41 @@ static bool refuse_target(struct exporting *exporting)
 
 	if (exporting->options->index_only && place != exporting->run->path) {
 		retyped_line(&line, "export", "--index-only", place, NULL);
-		return refuse(exporting->run, line.text,
+		run_refuse(exporting->run, line.text,
 			"%s is not the directory of the shards", exporting->run->path);
 	}
 	if (exporting->to_stdout || exporting->options->index_only)
-		return false;
+		return;
 	there = stat(out, &status) == 0;
 	if (exporting->file == NULL && there && !S_ISDIR(status.st_mode))
-		return refuse(exporting->run, "one file is written with --to=safetensors",
+		run_refuse(exporting->run, "one file is written with --to=safetensors",
 			"%s is a file, and a directory is to be written", out);
 	if (exporting->file != NULL && there && !S_ISDIR(status.st_mode) &&
 		!S_ISREG(status.st_mode))
-		return refuse(exporting->run, "-o - writes to standard output",
+		run_refuse(exporting->run, "-o - writes to standard output",
 			"%s is not a regular file", out);
 	if (exporting->file != NULL && there && S_ISDIR(status.st_mode))
-		return refuse(exporting->run, "name a file in it",
+		run_refuse(exporting->run, "name a file in it",
 			"%s is a directory, and one file is to be written", out);
 	if (exporting->file == NULL && !there && temporary_why() != 0)
-		return refuse(exporting->run,
+		run_refuse(exporting->run,
 			temporary_why() == ENOENT
 				? "make its parent directory first (mkdir -p)"
 				: "name another place",
 			"%s: cannot make the directory: %s", out,
 			strerror(temporary_why()));
-	return false;
 }
 
 /* ---- the options of the library ---- */
 
-static bool make_plan(struct exporting *exporting, const struct typed_names *names,
-	struct fsdp_error **ret_error)
+RELEASE(release_plan, fsdp_export_free)
+RELEASE(release_map, fsdp_map_free)
+RELEASE(release_replicas, fsdp_replicas_free)
+
+static void make_plan(struct exporting *exporting, const struct typed_names *names)
 {
 	const struct export_options *options = exporting->options;
+	struct run *run = exporting->run;
 	struct fsdp_export_options wanted;
 
 	wanted = (struct fsdp_export_options){
@@ -608,7 +596,7 @@ static bool make_plan(struct exporting *exporting, const struct typed_names *nam
 		.choose_context = exporting,
 		.with_hidden = with_hidden,
 		.index_only = options->index_only,
-		.stored_names = exporting->run->common->raw || options->index_only ||
+		.stored_names = run->common->raw || options->index_only ||
 				strcmp(options->strip, "none") == 0,
 		.strip = options->index_only || options->adapter || options->base ? ""
 			 : strcmp(options->strip, "auto") == 0
@@ -617,7 +605,7 @@ static bool make_plan(struct exporting *exporting, const struct typed_names *nam
 							       : options->strip,
 		.renames = exporting->renames,
 		.rename_count = exporting->rename_count,
-		.is_adapter = options->adapter || is_adapter(exporting->run),
+		.is_adapter = options->adapter || is_adapter(run),
 		.map = exporting->map,
 		.sizes = names->sizes,
 		.size_count = names->size_count,
@@ -627,17 +615,18 @@ static bool make_plan(struct exporting *exporting, const struct typed_names *nam
 					      : 0,
 		.shard_bytes =
 			options->shard_bytes != UINT64_MAX ? options->shard_bytes : 0,
-		.limits = exporting->run->limits,
-		.limit_count = exporting->run->limit_count,
+		.limits = run->limits,
+		.limit_count = run->limit_count,
 	};
 
-	return fsdp_export_new(
-		exporting->run->checkpoint, &wanted, &exporting->plan, ret_error);
+	run_must(run,
+		fsdp_export_new(run->checkpoint, &wanted, &exporting->plan, &run->error));
+	run_owns(run, exporting->plan, release_plan);
 }
 
 /* ---- writing ---- */
 
-static bool write_files(struct exporting *exporting, struct fsdp_error **ret_error)
+static void write_files(struct exporting *exporting)
 {
 	struct run *run = exporting->run;
 	struct fsdp_recording_progress progress = { 0 };
@@ -656,41 +645,40 @@ static bool write_files(struct exporting *exporting, struct fsdp_error **ret_err
 		.progress = reading_progress,
 		.progress_context = &progress,
 	};
-	bool good;
 
 	progress_begin(run->common, &progress);
-	good = fsdp_export_write(exporting->plan, &target, ret_error);
+	exporting->written = fsdp_export_write(exporting->plan, &target, &run->error);
 	run_interrupted(run, progress_end());
-	exporting->written = good;
-	return good;
+	if (!exporting->written)
+		refuse_damage(exporting);
 }
 
-static bool answer(struct exporting *exporting, struct fsdp_error **ret_error)
+static void answer(struct exporting *exporting)
 {
 	struct run *run = exporting->run;
-	struct fsdp_replicas *replicas = NULL;
-	bool good;
 
 	if (exporting->plan != NULL)
 		exporting->facts = fsdp_export_facts(exporting->plan);
 	if (exporting->written) {
+		struct fsdp_replicas *replicas;
+
 		exporting->tensor_count = exporting->facts.tensor_count;
 		exporting->file_count = exporting->facts.file_count;
 		exporting->left_count = exporting->facts.left_count;
-		good = (!exporting->facts.digested || digest_exported(exporting)) &&
-		       fsdp_replicas_new(run->checkpoint, &replicas, ret_error);
+		if (exporting->facts.digested)
+			digest_exported(exporting);
+		run_must(run, fsdp_replicas_new(run->checkpoint, &replicas, &run->error));
+		run_owns(run, replicas, release_replicas);
 		/* Tensors that were written and are there several times. */
-		for (size_t i = 0; good && i < exporting->tensor_count; i++) {
+		for (size_t i = 0; i < exporting->tensor_count; i++) {
 			struct fsdp_tensor tensor = fsdp_tensor(run->checkpoint,
 				fsdp_export_tensor(exporting->plan, i).source);
 			bool some = false;
 
-			good = fsdp_replicas_find(replicas, &tensor, &some, ret_error);
+			run_must(run, fsdp_replicas_find(
+					      replicas, &tensor, &some, &run->error));
 			exporting->copied += some;
 		}
-		fsdp_replicas_free(replicas);
-		if (!good)
-			return false;
 	}
 	if (exporting->facts.left_tensors[FSDP_EXPORT_UNSUPPORTED] > 0 ||
 		exporting->facts.left_tensors[FSDP_EXPORT_INCOMPLETE] > 0)
@@ -698,115 +686,80 @@ static bool answer(struct exporting *exporting, struct fsdp_error **ret_error)
 	run_begin(run, exporting->status);
 	print_export(exporting);
 	out_fields(run->out, &export_record, (struct subject){ exporting, exporting });
-	return !row_buffers_failed(&exporting->buffers);
+	row_buffers_check(run, exporting->buffers);
 }
 
 /* What is wrong with one that could not be opened is a finding, as in an audit. */
-static bool answer_unopened(struct exporting *exporting, struct fsdp_error **ret_error)
+static void answer_unopened(struct exporting *exporting)
 {
 	struct run *run = exporting->run;
 
 	report_failed_files(run);
 	if (run->collected->failure_count > 0 || run->collected->finding_count == 0) {
 		run_begin(run, STATUS_FAILED);
-		return true;
+		return;
 	}
 	exporting->refused = true;
 	exporting->status = STATUS_BAD;
 	exporting->to_stdout = exporting->options->out != NULL &&
 			       strcmp(exporting->options->out, "-") == 0;
-	return answer(exporting, ret_error);
+	answer(exporting);
 }
 
-static bool export_all(struct exporting *exporting, const struct typed_names *names,
-	struct fsdp_error **ret_error)
+static void run_export(struct run *run)
 {
-	struct run *run = exporting->run;
-	size_t count = fsdp_tensor_count(run->checkpoint);
+	const struct export_options *options = run->options;
+	struct exporting exporting = { .run = run,
+		.options = options,
+		.buffers = row_buffers_of_run(run),
+		.form = get_form(options) };
+	const char *what = objection(&exporting);
+	struct typed_names names;
+	size_t count;
 	bool matched;
 
-	if (!find_target(exporting) || !find_config(exporting) || !find_names(exporting))
-		return false;
-	if (refuse_target(exporting))
-		return true;
-	if (exporting->options->map != NULL &&
-		!fsdp_map_open(helper_remote(), exporting->options->map, run->limits,
-			run->limit_count, &exporting->map, ret_error))
-		return false;
+	exporting.row = (struct row_context){ .run = run, .buffers = exporting.buffers };
+	if (what != NULL)
+		run_refuse(run, "fsdp-inspect help export", "%s", what);
+	if (run->checkpoint == NULL) {
+		answer_unopened(&exporting);
+		return;
+	}
+	exporting.selection = run_selection(run);
+	typed_names_of_run(run, &options->renames, &options->sizes, &names);
+	find_target(&exporting);
+	find_config(&exporting);
+	find_names(&exporting);
+	refuse_target(&exporting);
+	if (options->map != NULL) {
+		run_must(run, fsdp_map_open(helper_remote(), options->map, run->limits,
+				      run->limit_count, &exporting.map, &run->error));
+		run_owns(run, exporting.map, release_map);
+	}
 	/* A selector without a match, as other commands take it. Without selectors, a
 	 * checkpoint that has nothing to write is a failure. */
-	matched = exporting->options->index_only || exporting->named != NULL ||
-		  selection_is_all(exporting->selection);
+	matched = options->index_only || exporting.named != NULL ||
+		  selection_is_all(exporting.selection);
+	count = fsdp_tensor_count(run->checkpoint);
 	for (uint32_t i = 0; i < count && !matched; i++)
-		matched = is_wanted(exporting, i);
+		matched = is_wanted(&exporting, i);
 	if (!matched) {
 		print_no_match(run, NAMEABLE_TENSORS);
-		exporting->refused = exporting->unmatched = true;
-		exporting->status = STATUS_BAD;
+		exporting.refused = exporting.unmatched = true;
+		exporting.status = STATUS_BAD;
 	}
-	if (!exporting->refused && refuse_sorts(exporting))
-		return true;
-	if (!exporting->refused && !find_renames(exporting, names))
-		return false;
-	if (!exporting->refused && !find_torn(exporting, ret_error))
-		return false;
-	if (!exporting->refused && !make_plan(exporting, names, ret_error))
-		return false;
-	if (!exporting->refused && !write_files(exporting, ret_error) &&
-		!refuse_damage(exporting, ret_error))
-		return false;
-	exporting->status =
-		answer_selection_status(run, exporting->selection, exporting->status);
-	return answer(exporting, ret_error);
-}
-
-static void exporting_done(struct exporting *exporting)
-{
-	fsdp_export_free(exporting->plan);
-	fsdp_map_free(exporting->map);
-	for (size_t i = 0; exporting->texts != NULL && i <= exporting->rename_count; i++)
-		free(exporting->texts[i]);
-	free(exporting->texts);
-	free(exporting->own_renames);
-	free(exporting->named);
-	free(exporting->torn);
-	free(exporting->folder);
-	free(exporting->file);
-	free(exporting->config);
-	row_buffers_done(&exporting->buffers);
-	selection_free(exporting->selection);
-}
-
-static bool run_export(struct run *run, struct fsdp_error **ret_error)
-{
-	struct exporting exporting = {
-		.run = run, .options = run->options, .form = get_form(run->options)
-	};
-	const char *what = objection(&exporting), *wrong;
-	struct typed_names names = { .rename_count = 0 };
-	bool good;
-
-	exporting.row = (struct row_context){ .run = run, .buffers = &exporting.buffers };
-	if (what != NULL)
-		return refuse(run, "fsdp-inspect help export", "%s", what);
-	if (run->checkpoint == NULL) {
-		good = answer_unopened(&exporting, ret_error);
-		exporting_done(&exporting);
-		return good;
+	if (!exporting.refused) {
+		refuse_sorts(&exporting);
+		find_renames(&exporting, &names);
+		find_torn(&exporting);
 	}
-	if (!answer_selection(run, &exporting.selection))
-		return true;
-	good = typed_names_parse(
-		&names, &exporting.options->renames, &exporting.options->sizes, &wrong);
-	if (good && wrong != NULL)
-		good = refuse(run,
-			"example: --rename=encoder=model.encoder and --size=num_attention_heads=32",
-			"%s is not FROM=TO of --rename, nor NAME=N of --size", wrong);
-	else if (good)
-		good = export_all(&exporting, &names, ret_error);
-	typed_names_done(&names);
-	exporting_done(&exporting);
-	return good;
+	if (!exporting.refused) {
+		make_plan(&exporting, &names);
+		write_files(&exporting);
+	}
+	exporting.status =
+		answer_selection_status(run, exporting.selection, exporting.status);
+	answer(&exporting);
 }
 
 static bool is_index(const char *name)
@@ -860,5 +813,5 @@ const struct command command_export = {
 	.shows_plan = true, /* it shows no module */
 	.options_size = sizeof(struct export_options),
 	.writes = writes,
-	.run = run_export,
+	.perform = run_export,
 };

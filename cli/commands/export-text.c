@@ -153,7 +153,7 @@ static void add_failure(struct run *run, const struct finding *finding)
 
 /* As an audit of the headers does. What was found while opening is found again, with the
  * names that suffer. */
-static bool audit(struct run *run, struct fsdp_error **ret_error)
+static void audit(struct run *run)
 {
 	struct collected *collected = run->collected;
 	struct passes passes = { 0 };
@@ -162,7 +162,7 @@ static bool audit(struct run *run, struct fsdp_error **ret_error)
 
 	run->input = 0;
 	collected->finding_count = collected->omission_count = 0;
-	good = passes_run(&passes, run, FSDP_LEVEL_HEADERS, NULL, ret_error) &&
+	good = passes_run(&passes, run, FSDP_LEVEL_HEADERS, NULL, &run->error) &&
 	       check_weight_sets(run, false, false);
 	if (good) {
 		/* Findings about unread parts become failures: those parts were not
@@ -189,20 +189,20 @@ static bool audit(struct run *run, struct fsdp_error **ret_error)
 					"no file states the number of ranks; if some are missing, the tensors are incomplete (audit --expect)");
 	}
 	passes_done(&passes);
-	return good;
+	run_must(run, good);
 }
 
-bool find_torn(struct exporting *exporting, struct fsdp_error **ret_error)
+void find_torn(struct exporting *exporting)
 {
-	const struct fsdp_checkpoint *checkpoint = exporting->run->checkpoint;
-	const struct collected *collected = exporting->run->collected;
+	struct run *run = exporting->run;
+	const struct fsdp_checkpoint *checkpoint = run->checkpoint;
+	const struct collected *collected = run->collected;
 	size_t count = fsdp_tensor_count(checkpoint);
 	bool some = false, bad = false, unread = false;
 	struct fsdp_locator *locator = NULL;
 
-	exporting->torn = calloc(count + 1, sizeof *exporting->torn);
-	if (exporting->torn == NULL || !audit(exporting->run, ret_error))
-		return false;
+	exporting->torn = run_memory(run, count, sizeof *exporting->torn);
+	audit(run);
 	/* By what was found: then the checkpoint is bad. */
 	for (size_t i = 0; i < collected->finding_count; i++) {
 		const struct finding *finding = &collected->findings[i];
@@ -219,10 +219,9 @@ bool find_torn(struct exporting *exporting, struct fsdp_error **ret_error)
 	for (size_t i = 0; i < collected->failure_count; i++)
 		unread |= is_about_tensors(collected->failures[i].rule);
 	if (!bad && !unread)
-		return true;
-	if (exporting->options->partial &&
-		!fsdp_locator_new(checkpoint, &locator, ret_error))
-		return false;
+		return;
+	if (exporting->options->partial)
+		run_must(run, fsdp_locator_new(checkpoint, &locator, &run->error));
 	for (uint32_t i = 0; locator != NULL && i < count; i++) {
 		if (exporting->torn[i] || !is_wanted(exporting, i))
 			continue;
@@ -232,26 +231,24 @@ bool find_torn(struct exporting *exporting, struct fsdp_error **ret_error)
 	fsdp_locator_free(locator);
 	exporting->refused = !some;
 	exporting->status = some ? STATUS_PARTIAL : bad ? STATUS_BAD : STATUS_FAILED;
-	return true;
 }
 
-bool refuse_damage(struct exporting *exporting, struct fsdp_error **error)
+void refuse_damage(struct exporting *exporting)
 {
 	struct run *run = exporting->run;
 	struct collected *collected = run->collected;
 	size_t failures = collected->failure_count;
 
-	if (fsdp_error_code(*error) != FSDP_ERROR_DAMAGED ||
-		fsdp_error_rule(*error) == NULL)
-		return false;
-	collected_error(collected, *error, run->input);
-	fsdp_error_free(*error);
-	*error = NULL;
+	if (fsdp_error_code(run->error) != FSDP_ERROR_DAMAGED ||
+		fsdp_error_rule(run->error) == NULL)
+		run_fail(run, run->error);
+	collected_error(collected, run->error, run->input);
+	fsdp_error_free(run->error);
+	run->error = NULL;
 	report_failed_files(run);
 	exporting->damaged = true;
 	exporting->status =
 		collected->failure_count == failures ? STATUS_BAD : STATUS_FAILED;
-	return true;
 }
 
 /* ---- machine output ---- */
@@ -306,16 +303,15 @@ static const struct record tensor_written_record = OBJECT_RECORD(TENSOR,
 	{ "sha256", TEXT_AT(TENSOR, sha256),
 		ABOUT("SHA-256 of its bytes, as they were read back.") });
 
-/* Absent where a tensor has none. False: out of memory. */
-bool digest_exported(struct exporting *exporting)
+/* Absent where a tensor has none. */
+void digest_exported(struct exporting *exporting)
 {
 	struct fsdp_digester *digester = fsdp_digester_new();
 	const struct subject of = { exporting, exporting };
 	struct tensor tensor;
 	bool all = true;
 
-	if (digester == NULL)
-		return false;
+	run_must(exporting->run, digester != NULL);
 	for (size_t i = 0; each_tensor(of, i, &tensor) != NULL; i++) {
 		all &= tensor.sha256.data != NULL;
 		digest_list_add(digester, &(struct digest_line){
@@ -329,7 +325,6 @@ bool digest_exported(struct exporting *exporting)
 	fsdp_digester_end(digester, exporting->sha256);
 	if (all)
 		exporting->digest = hex_text(exporting->sha256, exporting->digits);
-	return true;
 }
 
 struct file {
@@ -402,7 +397,7 @@ static struct value get_left_name(struct subject of)
 		return find_source(of, left->source);
 	value = fsdp_value(exporting->run->checkpoint, left->value);
 	return value_name(
-		entry_shown_name(exporting->run, &exporting->buffers.name, &value));
+		entry_shown_name(exporting->run, &exporting->buffers->name, &value));
 }
 
 #define LEFT struct left

@@ -34,7 +34,7 @@ struct exporting {
 	struct run *run;
 	const struct export_options *options;
 	struct selection *selection;
-	struct row_buffers buffers;
+	struct row_buffers *buffers;
 	bool *named;    /* tensors that were named; NULL: none was */
 	bool *torn;     /* incomplete tensors; NULL: none */
 	bool refused;   /* the source is incomplete: nothing is written */
@@ -45,15 +45,15 @@ struct exporting {
 
 	/* Where to. */
 	enum fsdp_export_form form;
-	char *folder, *file; /* NULL: to standard output; a directory of shards */
-	char *config; /* where configuration and tokenizer are looked for, or NULL */
+	const char *folder, *file; /* NULL: to standard output; a directory of shards */
+	const char
+		*config; /* where configuration and tokenizer are looked for, or NULL */
 	bool to_stdout;
 
 	/* Names that are written otherwise: those that were typed, and those of LoRA's
 	 * parts. */
 	const struct fsdp_rename *renames;
 	struct fsdp_rename *own_renames;
-	char **texts;
 	size_t rename_count;
 
 	/* For the answer. */
@@ -67,20 +67,19 @@ struct exporting {
 	int status;
 };
 
-/* Makes the digest of the list of tensors that were written. False: out of memory. */
-bool digest_exported(struct exporting *exporting);
+/* Makes the digest of the list of tensors that were written. */
+void digest_exported(struct exporting *exporting);
 
 /* Of a struct exporting, which is its context as well. */
 extern const struct record export_record;
 
 /* Whether the source lacks something that is to be written: then `refused` is set, or
- * with --partial the tensors that suffer are `torn`. False: out of memory. */
-bool find_torn(struct exporting *exporting, struct fsdp_error **ret_error);
+ * with --partial the tensors that suffer are `torn`. */
+void find_torn(struct exporting *exporting);
 
-/* Converts an error about damage of the source to a finding, if it stopped the export:
- * then nothing was written, `damaged` is set, and *error is taken. False: another error,
- * which is kept. */
-bool refuse_damage(struct exporting *exporting, struct fsdp_error **error);
+/* Converts the error of the run to a finding, if it is about damage of the source: then
+ * nothing was written, and `damaged` is set. Any other ends the run. */
+void refuse_damage(struct exporting *exporting);
 
 /* Whether the checkpoint is an adapter by itself. */
 bool is_adapter(const struct run *run);

@@ -329,6 +329,23 @@ bool typed_names_parse(struct typed_names *names, const struct texts *renames,
 	return true;
 }
 
+RELEASE(release_names, typed_names_done)
+
+void typed_names_of_run(struct run *run, const struct texts *renames,
+	const struct texts *sizes, struct typed_names *ret_names)
+{
+	struct typed_names *names = run_memory(run, 1, sizeof *names);
+	const char *wrong;
+
+	run_owns(run, names, release_names);
+	run_must(run, typed_names_parse(names, renames, sizes, &wrong));
+	if (wrong != NULL)
+		run_refuse(run,
+			"example: --rename=encoder=model.encoder and --size=num_attention_heads=32",
+			"%s is not FROM=TO of --rename, nor NAME=N of --size", wrong);
+	*ret_names = *names;
+}
+
 void note_idle_renames(struct run *run, const struct texts *renames, uint64_t idle)
 {
 	for (size_t i = 0; i < renames->count && i < 64; i++)

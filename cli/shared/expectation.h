@@ -86,6 +86,10 @@ bool typed_names_parse(struct typed_names *names, const struct texts *renames,
 	const struct texts *sizes, const char **ret_wrong);
 void typed_names_done(struct typed_names *names);
 
+/* The same of a command with `perform`, which refuses what is wrong: they are the run's. */
+void typed_names_of_run(struct run *run, const struct texts *renames,
+	const struct texts *sizes, struct typed_names *ret_names);
+
 /* A note for each rename that met no name; bit n of `idle`: the n-th of the first 64. */
 void note_idle_renames(struct run *run, const struct texts *renames, uint64_t idle);
 
