@@ -72,8 +72,7 @@ struct diffing {
 	int status;
 };
 
-/* Shows the answer. False: out of memory. */
-bool show_diff(struct diffing *diffing);
+void show_diff(struct diffing *diffing);
 
 /* Whether anything differs. */
 bool is_different(const struct diffing *diffing);

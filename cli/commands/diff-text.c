@@ -303,7 +303,7 @@ static uint64_t hash_line(const struct mixer *mixer, const struct diff_line *lin
 static bool print_folded(struct diffing *diffing)
 {
 	size_t count = diffing->change_count, together;
-	struct alike *list = calloc(count + 1, sizeof *list);
+	struct alike *list = run_memory(diffing->run, count, sizeof *list);
 	const struct mixer mixer = mixer_new();
 	struct name_buffer name = { 0 };
 	struct join join = { 0 };
@@ -313,10 +313,8 @@ static bool print_folded(struct diffing *diffing)
 		describe_change(diffing, i, &line);
 		print_line(diffing, &line);
 	}
-	if (list == NULL || diffing->run->common->verbose > 0) {
-		free(list);
-		return list != NULL;
-	}
+	if (diffing->run->common->verbose > 0)
+		return true;
 	for (size_t i = 0; i < count; i++) {
 		describe_change(diffing, i, &line);
 		list[i] = (struct alike){ hash_line(&mixer, &line), (uint32_t)i, 0 };
@@ -357,7 +355,6 @@ static bool print_folded(struct diffing *diffing)
 	bool good = !name.failed && !join.first.failed && !join.braces.failed;
 	name_buffer_done(&name);
 	join_done(&join);
-	free(list);
 	return good;
 }
 
@@ -522,13 +519,14 @@ static bool print_diff(struct diffing *diffing)
 	return good;
 }
 
-bool show_diff(struct diffing *diffing)
+void show_diff(struct diffing *diffing)
 {
 	run_begin(diffing->run, diffing->status);
 	bool good = print_diff(diffing);
 	write_differences(diffing);
 	out_fields(diffing->run->out, &diff_record, (struct subject){ diffing, diffing });
-	return good && !diffing->buffers[0].failed && !diffing->buffers[1].failed &&
-	       !diffing->value_name.failed && !diffing->json[0].failed &&
-	       !diffing->json[1].failed;
+	run_must(diffing->run,
+		good && !diffing->buffers[0].failed && !diffing->buffers[1].failed &&
+			!diffing->value_name.failed && !diffing->json[0].failed &&
+			!diffing->json[1].failed);
 }

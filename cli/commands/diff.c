@@ -77,51 +77,38 @@ static int by_order(const void *left, const void *right)
 	return (a->order > b->order) - (a->order < b->order);
 }
 
-/* Fills `modules`, in the order of A, then in that of B. False: out of memory. */
-static bool fold_modules(struct diffing *diffing)
+/* Fills `modules`, in the order of A, then in that of B. */
+static void fold_modules(struct diffing *diffing)
 {
 	const struct fsdp_compare_facts *facts = &diffing->facts;
 	size_t most = facts->pair_count + facts->only_count[0] + facts->only_count[1];
-	struct module_entry *entries = calloc(most + 1, sizeof *entries);
-	size_t count;
-	bool good;
-	struct module_change *change;
-	unsigned what;
+	struct module_entry *entries = run_memory(diffing->run, most, sizeof *entries);
+	size_t count = list_entries(diffing, entries);
 
-	diffing->modules = calloc(most + 1, sizeof *diffing->modules);
-	good = entries != NULL && diffing->modules != NULL;
-	if (good) {
-		count = list_entries(diffing, entries);
-		qsort(entries, count, sizeof *entries, by_module);
-		/* Entries of one module are adjacent; the result is at the position of
-		 * the first one. */
-		for (size_t i = 0; i < count; i++) {
-			bool first = i == 0 ||
-				     text_compare(text_of_span(entries[i - 1].module),
-					     text_of_span(entries[i].module)) != 0;
+	diffing->modules = run_memory(diffing->run, most, sizeof *diffing->modules);
+	qsort(entries, count, sizeof *entries, by_module);
+	/* Entries of one module are adjacent; the result is at the position of the first
+	 * one. */
+	for (size_t i = 0; i < count; i++) {
+		unsigned what = entries[i].what;
+		struct module_change *change;
 
-			if (first)
-				diffing->modules[diffing->module_count++] =
-					(struct module_change){
-						.module = entries[i].module,
-						.order = entries[i].order,
-						.zero = diffing->has_values ? 0
-									    : UINT64_MAX
-					};
-			change = &diffing->modules[diffing->module_count - 1];
-			what = entries[i].what;
-			if (change->zero != UINT64_MAX)
-				change->zero += entries[i].zero;
-			change->same += what == SAME;
-			change->only_a += what == ONLY_A;
-			change->only_b += what == ONLY_B;
-			change->changed += what == CHANGED;
-		}
-		qsort(diffing->modules, diffing->module_count, sizeof *diffing->modules,
-			by_order);
+		if (i == 0 || text_compare(text_of_span(entries[i - 1].module),
+				      text_of_span(entries[i].module)) != 0)
+			diffing->modules[diffing->module_count++] =
+				(struct module_change){ .module = entries[i].module,
+					.order = entries[i].order,
+					.zero = diffing->has_values ? 0 : UINT64_MAX };
+		change = &diffing->modules[diffing->module_count - 1];
+		if (change->zero != UINT64_MAX)
+			change->zero += entries[i].zero;
+		change->same += what == SAME;
+		change->only_a += what == ONLY_A;
+		change->only_b += what == ONLY_B;
+		change->changed += what == CHANGED;
 	}
-	free(entries);
-	return good;
+	qsort(diffing->modules, diffing->module_count, sizeof *diffing->modules,
+		by_order);
 }
 
 /* ---- what differs, one by one ---- */
@@ -553,9 +540,9 @@ static bool list_names(struct diffing *diffing, struct fsdp_compare_name **ret_n
 	return *ret_names != NULL && *ret_shapes != NULL;
 }
 
-static bool compare(struct diffing *diffing, const struct typed_names *typed,
-	struct fsdp_error **ret_error)
+static void compare(struct diffing *diffing, const struct typed_names *typed)
 {
+	struct run *run = diffing->run;
 	struct fsdp_compare_name *names = NULL;
 	int64_t *shapes = NULL;
 	struct fsdp_compare_options options = {
@@ -564,7 +551,7 @@ static bool compare(struct diffing *diffing, const struct typed_names *typed,
 			{ .checkpoint = diffing->checkpoints[1] } },
 		.choose = choose,
 		.choose_context = diffing,
-		.stored_names = diffing->run->common->raw,
+		.stored_names = run->common->raw,
 		.strip = diffing->options->strip != NULL &&
 					 strcmp(diffing->options->strip, "none") == 0
 				 ? ""
@@ -576,17 +563,17 @@ static bool compare(struct diffing *diffing, const struct typed_names *typed,
 		.size_count = typed->size_count,
 		.names_only = diffing->options->names,
 		.layout = diffing->options->layout,
-		.limits = diffing->run->limits,
-		.limit_count = diffing->run->limit_count,
+		.limits = run->limits,
+		.limit_count = run->limit_count,
 	};
 	bool good = diffing->checkpoints[1] != NULL ||
 		    list_names(diffing, &names, &options.sides[1].name_count, &shapes);
 
 	options.sides[1].names = names;
-	good = good && fsdp_compare_new(&options, &diffing->compare, ret_error);
+	good = good && fsdp_compare_new(&options, &diffing->compare, &run->error);
 	free(names);
 	free(shapes);
-	return good;
+	run_must(run, good);
 }
 
 /* ABS,REL: both numbers that are not negative. */
@@ -607,24 +594,23 @@ static bool read_tolerance(const char *typed, struct fsdp_compare_values_options
 	return true;
 }
 
-static bool compare_values(struct diffing *diffing,
-	struct fsdp_compare_values_options *options, struct fsdp_error **ret_error)
+static void compare_values(
+	struct diffing *diffing, struct fsdp_compare_values_options *options)
 {
 	struct fsdp_recording_progress progress = { 0 };
-	bool good;
+	struct run *run = diffing->run;
 
-	options->jobs = jobs_wanted(diffing->run->common);
+	options->jobs = jobs_wanted(run->common);
 	options->tolerant = diffing->options->tolerance != NULL;
 	options->progress = reading_progress;
 	options->progress_context = &progress;
-	progress_begin(diffing->run->common, &progress);
-	good = fsdp_compare_values(diffing->compare, options, ret_error);
-	run_interrupted(diffing->run, progress_end());
-	diffing->has_values = good;
-	return good;
+	progress_begin(run->common, &progress);
+	diffing->has_values = fsdp_compare_values(diffing->compare, options, &run->error);
+	run_interrupted(run, progress_end());
+	run_must(run, diffing->has_values);
 }
 
-static bool answer(struct diffing *diffing)
+static void answer(struct diffing *diffing)
 {
 	struct run *run = diffing->run;
 	bool changed = false;
@@ -646,10 +632,10 @@ static bool answer(struct diffing *diffing)
 		collected_error(diffing->run->collected, error, 0);
 		changed |= changes;
 	}
-	diffing->changed = calloc(diffing->facts.changed + 1, sizeof *diffing->changed);
-	if (diffing->changed == NULL ||
-		(diffing->options->stat && !fold_modules(diffing)))
-		return false;
+	diffing->changed =
+		run_memory(run, diffing->facts.changed, sizeof *diffing->changed);
+	if (diffing->options->stat)
+		fold_modules(diffing);
 	for (size_t i = 0; i < diffing->facts.pair_count; i++)
 		if (fsdp_compare_pair(diffing->compare, i).what != 0)
 			diffing->changed[count++] = i;
@@ -660,7 +646,7 @@ static bool answer(struct diffing *diffing)
 	for (unsigned i = 0; i < 2; i++)
 		diffing->status = answer_selection_status(
 			run, diffing->selections[i], diffing->status);
-	return show_diff(diffing);
+	show_diff(diffing);
 }
 
 /* A list of names, else a checkpoint. False: it is neither, which was reported. */
@@ -711,61 +697,50 @@ static const char *objection(
 		       : "--tol needs two numbers that are not negative";
 }
 
-static bool run_all(struct diffing *diffing, const struct typed_names *typed,
-	struct fsdp_compare_values_options *values, struct fsdp_error **ret_error)
+static void release_diffing(void *object)
 {
-	struct run *run = diffing->run;
+	struct diffing *diffing = object;
 
-	if (!answer_selection(run, &diffing->selections[0]) ||
-		!answer_selection(run, &diffing->selections[1]) || !open_second(diffing))
-		return true;
-	if (diffing->options->values && diffing->checkpoints[1] == NULL)
-		return refuse(run, "without --values",
-			"%s is a list of names, which has no values", diffing->paths[1]);
-	if (diffing->options->map != NULL &&
-		!fsdp_map_open(helper_remote(), diffing->options->map, run->limits,
-			run->limit_count, &diffing->map, ret_error))
-		return false;
-	return compare(diffing, typed, ret_error) &&
-	       (!diffing->options->values ||
-		       compare_values(diffing, values, ret_error)) &&
-	       answer(diffing);
+	fsdp_compare_free(diffing->compare);
+	fsdp_map_free(diffing->map);
+	expectation_done(&diffing->list);
+	for (unsigned i = 0; i < 2; i++) {
+		name_buffer_done(&diffing->buffers[i]);
+		json_tokens_done(&diffing->json[i]);
+	}
+	name_buffer_done(&diffing->value_name);
 }
 
-static bool run_diff(struct run *run, struct fsdp_error **ret_error)
+static void run_diff(struct run *run)
 {
-	struct diffing diffing = { .run = run,
-		.options = run->options,
+	const struct diff_options *options = run->options;
+	struct fsdp_compare_values_options values = { .size = sizeof values };
+	const char *what = objection(options, &values);
+	struct diffing *diffing = run_memory(run, 1, sizeof *diffing);
+	struct typed_names names;
+
+	run_owns(run, diffing, release_diffing);
+	*diffing = (struct diffing){ .run = run,
+		.options = options,
 		.checkpoints = { run->checkpoint, NULL },
 		.paths = { run->path, NULL } };
-	struct fsdp_compare_values_options values = { .size = sizeof values };
-	const char *what = objection(diffing.options, &values), *wrong;
-	struct typed_names names = { .rename_count = 0 };
-	bool good;
-
 	if (what != NULL)
-		return refuse(run, "example: --values --tol=1e-6,1e-5", "%s", what);
-	good = typed_names_parse(
-		&names, &diffing.options->renames, &diffing.options->sizes, &wrong);
-	if (good && wrong != NULL)
-		good = refuse(run,
-			"example: --rename=encoder=model.encoder and --size=num_attention_heads=32",
-			"%s is not FROM=TO of --rename, nor NAME=N of --size", wrong);
-	else if (good)
-		good = run_all(&diffing, &names, &values, ret_error);
-	typed_names_done(&names);
-	fsdp_compare_free(diffing.compare);
-	fsdp_map_free(diffing.map);
-	expectation_done(&diffing.list);
-	free(diffing.changed);
-	free(diffing.modules);
-	for (unsigned i = 0; i < 2; i++) {
-		selection_free(diffing.selections[i]);
-		name_buffer_done(&diffing.buffers[i]);
-		json_tokens_done(&diffing.json[i]);
-	}
-	name_buffer_done(&diffing.value_name);
-	return good;
+		run_refuse(run, "example: --values --tol=1e-6,1e-5", "%s", what);
+	typed_names_of_run(run, &options->renames, &options->sizes, &names);
+	for (unsigned i = 0; i < 2; i++)
+		diffing->selections[i] = run_selection(run);
+	if (!open_second(diffing))
+		return;
+	if (options->values && diffing->checkpoints[1] == NULL)
+		run_refuse(run, "without --values",
+			"%s is a list of names, which has no values", diffing->paths[1]);
+	if (options->map != NULL)
+		run_must(run, fsdp_map_open(helper_remote(), options->map, run->limits,
+				      run->limit_count, &diffing->map, &run->error));
+	compare(diffing, &names);
+	if (options->values)
+		compare_values(diffing, &values);
+	answer(diffing);
 }
 
 static bool reads_values(const void *options)
@@ -793,5 +768,5 @@ const struct command command_diff = {
 	.shows_plan = true, /* it shows no module */
 	.reads_values = reads_values,
 	.options_size = sizeof(struct diff_options),
-	.run = run_diff,
+	.perform = run_diff,
 };

@@ -51,10 +51,11 @@ struct run_pointer {
 
 /* A named directory. */
 struct run_folder {
-	struct fsdp_discover *below; /* owns the paths; NULL: it is a candidate itself */
-	bool is_misnamed;            /* names do not show the order */
-	size_t good;                 /* of those that are newest by their names */
-	struct fsdp_step_name last;  /* of these: others of the same step may be newer */
+	struct fsdp_discover
+		*below;   /* of the run, with the paths; NULL: it is a candidate itself */
+	bool is_misnamed; /* names do not show the order */
+	size_t good;      /* of those that are newest by their names */
+	struct fsdp_step_name last; /* of these: others of the same step may be newer */
 };
 
 /* What one run of the command makes. */
@@ -62,9 +63,7 @@ struct latest {
 	struct run *run;
 	const struct latest_options *options;
 	enum fsdp_level level;
-	struct run_folder *folders;    /* one per input */
-	struct fsdp_discover **belows; /* of divided directories; own the paths */
-	size_t below_count;
+	struct run_folder *folders;       /* one per input */
 	struct run_candidate *candidates; /* newest first, once they are sorted */
 	size_t count;
 	struct run_pointer *pointers;
@@ -82,19 +81,16 @@ size_t folder_size(const char *path);
 void set_bad(struct run_candidate *candidate, const char *format, ...)
 	__attribute__((format(printf, 2, 3)));
 
-/* Checks it at this level, and fills all except its path and names. False as for a
- * command. */
-bool candidate_check(struct run_candidate *candidate, const struct run *run,
-	enum fsdp_level level, struct fsdp_error **ret_error);
+/* Checks it at this level, and fills all except its path and names. */
+void candidate_check(
+	struct run_candidate *candidate, struct run *run, enum fsdp_level level);
 
 static inline bool is_good(const struct run_candidate *candidate)
 {
 	return candidate->result != NULL && strcmp(candidate->result, "good") == 0;
 }
 
-/* Makes it bad if the other steps of its run show that it is not whole. False as for a
- * command. */
-bool siblings_check(struct latest *latest, struct run_candidate *candidate,
-	struct fsdp_error **ret_error);
+/* Makes it bad if the other steps of its run show that it is not whole. */
+void siblings_check(struct latest *latest, struct run_candidate *candidate);
 
 #endif

@@ -199,39 +199,35 @@ static bool check_kinds(struct latest *latest, struct run_candidate *candidate)
 }
 
 /* An adapter by itself, as is written for use, where older steps can be resumed from. */
-static bool check_adapter(struct latest *latest, struct run_candidate *candidate,
-	struct fsdp_error **ret_error)
+static void check_adapter(struct latest *latest, struct run_candidate *candidate)
 {
 	size_t tried = 0;
-	bool good = true;
 
 	if (!candidate->is_adapter || candidate->optimizer != 0)
-		return true;
-	for (size_t i = 0; i < latest->count && good && is_good(candidate); i++) {
+		return;
+	for (size_t i = 0; i < latest->count && is_good(candidate); i++) {
 		struct run_candidate *other = &latest->candidates[i];
 
 		if (other == candidate || other->input != candidate->input ||
 			other->step_name.step < 0)
 			continue;
 		if (other->result == NULL && tried++ < TRIED_MOST)
-			good = candidate_check(
-				other, latest->run, FSDP_LEVEL_QUICK, ret_error);
-		if (good && is_good(other) && other->optimizer > 0 &&
+			candidate_check(other, latest->run, FSDP_LEVEL_QUICK);
+		if (is_good(other) && other->optimizer > 0 &&
 			other->optimizer != UINT64_MAX)
 			set_bad(candidate,
 				"it is an adapter without a state of the optimizer, and %.200s of the same run has one",
 				other->path + folder_size(other->path));
 	}
-	return good;
 }
 
-bool siblings_check(struct latest *latest, struct run_candidate *candidate,
-	struct fsdp_error **ret_error)
+void siblings_check(struct latest *latest, struct run_candidate *candidate)
 {
 	if (!is_good(candidate) || candidate->step_name.step < 0)
-		return true;
-	return check_adapter(latest, candidate, ret_error) &&
-	       (!is_good(candidate) || check_kinds(latest, candidate));
+		return;
+	check_adapter(latest, candidate);
+	if (is_good(candidate))
+		run_must(latest->run, check_kinds(latest, candidate));
 }
 
 enum { WHY_MOST = 200 };
@@ -538,10 +534,10 @@ static void decide(struct run_candidate *candidate)
 		candidate->why = LATEST_RELEASE;
 }
 
-bool candidate_check(struct run_candidate *candidate, const struct run *run,
-	enum fsdp_level level, struct fsdp_error **ret_error)
+void candidate_check(
+	struct run_candidate *candidate, struct run *run, enum fsdp_level level)
 {
-	struct examined one = { candidate, *run, level, ret_error };
+	struct examined one = { candidate, *run, level, &run->error };
 	const struct fsdp_step_name *name = &candidate->step_name;
 	struct fsdp_checkpoint *checkpoint;
 	struct fsdp_error *error = NULL;
@@ -567,8 +563,7 @@ bool candidate_check(struct run_candidate *candidate, const struct run *run,
 	/* Lack of memory is not a verdict. */
 	for (size_t i = 0; i < candidate->own.failure_count; i++)
 		good &= strcmp(candidate->own.failures[i].code, "memory") != 0;
-	if (!good || candidate->own.out_of_memory)
-		return false;
+	run_must(run, good && !candidate->own.out_of_memory);
 	if (candidate->step_name.is_unfinished)
 		find_error(&one, "FI1003", "temporary name of an unfinished save");
 	if (path_is_unfinished(candidate->path))
@@ -587,5 +582,5 @@ bool candidate_check(struct run_candidate *candidate, const struct run *run,
 			candidate->rest = UINT64_MAX;
 	candidate->level = fsdp_level_name(level);
 	decide(candidate);
-	return !candidate->own.out_of_memory;
+	run_must(run, !candidate->own.out_of_memory);
 }

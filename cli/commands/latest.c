@@ -169,73 +169,59 @@ static void trackers_check(struct latest *latest)
 
 /* ---- lists the contents of run directories, and sorts them by step ---- */
 
-static bool add_candidate(struct latest *latest, const char *path, uint32_t input)
+static void add_candidate(struct latest *latest, const char *path, uint32_t input)
 {
-	struct run_candidate *more =
-		list_grown(latest->candidates, latest->count, sizeof *more);
+	struct run_candidate *added;
 
-	if (more == NULL)
-		return false;
-	latest->candidates = more;
-	more = &more[latest->count++];
-	*more = (struct run_candidate){
+	latest->candidates = run_grown(latest->run, latest->candidates, latest->count,
+		sizeof *latest->candidates);
+	added = &latest->candidates[latest->count++];
+	*added = (struct run_candidate){
 		.path = path, .step = FSDP_ABSENT, .epoch = FSDP_ABSENT, .input = input
 	};
 	/* Of a path that ends with a slash all of it. */
 	path += path[folder_size(path)] != '\0' ? folder_size(path) : 0;
-	fsdp_step_name(span_of_text(text_of(path)), &more->step_name);
-	return true;
+	fsdp_step_name(span_of_text(text_of(path)), &added->step_name);
 }
 
-static bool add_below(
+static void add_below(
 	struct latest *latest, const struct fsdp_discover *below, uint32_t input)
 {
 	for (size_t i = 0; i < fsdp_discover_count(below); i++) {
 		struct run_candidate *added;
 
-		if (!add_candidate(latest, fsdp_discover_path(below, i), input))
-			return false;
+		add_candidate(latest, fsdp_discover_path(below, i), input);
 		added = &latest->candidates[latest->count - 1];
 		added->is_lone = fsdp_discover_is_lone(below, i, &added->plan);
 	}
-	return true;
 }
 
-static bool add_pointers(
-	struct latest *latest, const struct fsdp_discover *below, uint32_t input)
+RELEASE(release_discover, fsdp_discover_free)
+
+static void look_in(struct latest *latest, const char *path, uint32_t input)
 {
+	struct run *run = latest->run;
+	struct fsdp_options options = run_opens(run);
+	size_t first = latest->count;
+	struct fsdp_discover *below;
 	struct fsdp_tracker from;
+	bool has_steps = false;
+	uint64_t unread;
 
+	run_must(run, fsdp_discover_new_run(path, &options, &below, NULL));
+	run_owns(run, below, release_discover);
+	latest->folders[input].below = below;
+	add_below(latest, below, input);
 	for (size_t i = 0; (from = fsdp_discover_tracker(below, i)).path != NULL; i++) {
-		struct run_pointer *more =
-			list_grown(latest->pointers, latest->pointer_count, sizeof *more);
-
-		if (more == NULL)
-			return false;
-		latest->pointers = more;
-		more[latest->pointer_count++] = (struct run_pointer){
+		latest->pointers = run_grown(run, latest->pointers, latest->pointer_count,
+			sizeof *latest->pointers);
+		latest->pointers[latest->pointer_count++] = (struct run_pointer){
 			.path = from.path,
 			.target = text_of_span(from.target),
 			.leads = from.leads,
 			.input = input,
 		};
 	}
-	return true;
-}
-
-static bool look_in(struct latest *latest, const char *path, uint32_t input)
-{
-	struct fsdp_options options = run_opens(latest->run);
-	size_t first = latest->count;
-	struct fsdp_discover *below;
-	bool has_steps = false;
-	uint64_t unread;
-
-	if (!fsdp_discover_new_run(path, &options, &below, NULL))
-		return false;
-	latest->folders[input].below = below;
-	if (!add_below(latest, below, input) || !add_pointers(latest, below, input))
-		return false;
 	/* Steps decide the order, or epochs if no name has a step: one without may be the
 	 * newest. */
 	for (size_t i = first; i < latest->count; i++)
@@ -249,47 +235,24 @@ static bool look_in(struct latest *latest, const char *path, uint32_t input)
 	unread = fsdp_discover_unread(below);
 	latest->is_blind |= unread > 0 && fsdp_discover_count(below) == 0;
 	if (unread > 0)
-		run_failure(latest->run, "system", NULL,
+		run_failure(run, "system", NULL,
 			unread == 1 ? "%s: %llu file or directory could not be read"
 				    : "%s: %llu files or directories could not be read",
 			path, (unsigned long long)unread);
 	if (fsdp_discover_limit_reached(below))
-		run_note(latest->run,
+		run_note(run,
 			"%s: there may be more: --limit below=N looks at more entries",
 			path);
-	return true;
 }
 
-/* Replaces a directory that is not a checkpoint by its files. False: out of memory. */
-static bool candidate_divide(struct latest *latest, size_t index)
-{
-	struct run_candidate folder = latest->candidates[index];
-	struct fsdp_discover **more =
-		list_grown(latest->belows, latest->below_count, sizeof *more);
-	struct fsdp_options options = run_opens(latest->run);
-	struct fsdp_discover *below;
-
-	if (more == NULL)
-		return false;
-	latest->belows = more;
-	if (!fsdp_discover_new(folder.path, &options, &below, NULL))
-		return false;
-	latest->belows[latest->below_count++] = below;
-	latest->candidates[index] = latest->candidates[--latest->count];
-	collected_done(&folder.own);
-	return add_below(latest, below, folder.input);
-}
-
-/* Finds the checkpoints of all runs. False: out of memory. */
-static bool candidates_find(struct latest *latest)
+/* Finds the checkpoints of all runs. */
+static void candidates_find(struct latest *latest)
 {
 	struct collected *collected = latest->run->collected;
 	size_t count = collected->input_count;
-	bool good;
 
-	latest->folders = calloc(count + 1, sizeof *latest->folders);
-	good = latest->folders != NULL;
-	for (size_t i = 0; i < count && good; i++) {
+	latest->folders = run_memory(latest->run, count, sizeof *latest->folders);
+	for (size_t i = 0; i < count; i++) {
 		struct text typed = collected->inputs[i].path;
 		const char *path;
 
@@ -297,11 +260,10 @@ static bool candidates_find(struct latest *latest)
 		while (typed.size > 1 && typed.data[typed.size - 1] == '/')
 			typed.size--;
 		path = collected_copy(collected, typed).data;
-		good = path != NULL &&
-		       (path_is_folder(path) ? look_in(latest, path, (uint32_t)i)
-					     : add_candidate(latest, path, (uint32_t)i));
+		run_must(latest->run, path != NULL);
+		(path_is_folder(path) ? look_in : add_candidate)(
+			latest, path, (uint32_t)i);
 	}
-	return good;
 }
 
 /* ---- order ---- */
@@ -495,33 +457,39 @@ static bool name_is_right(const struct run_candidate *candidate)
 	       (candidate->step == FSDP_ABSENT && candidate->epoch == FSDP_ABSENT);
 }
 
-static bool check_candidate(struct latest *latest, size_t index, bool *ret_several,
-	struct fsdp_error **ret_error)
+/* Whether it was a directory that is not a checkpoint, and whose files took its place. */
+static bool check_candidate(struct latest *latest, size_t index)
 {
+	struct run *run = latest->run;
 	struct run_candidate *candidate = &latest->candidates[index];
+	struct fsdp_options options = run_opens(run);
+	struct fsdp_discover *below;
 
-	if (!candidate_check(candidate, latest->run, FSDP_LEVEL_QUICK, ret_error))
-		return false;
-	*ret_several = candidate->is_several;
+	candidate_check(candidate, run, FSDP_LEVEL_QUICK);
 	latest->folders[candidate->input].is_misnamed |=
 		candidate->by_name && !name_is_right(candidate);
-	return !*ret_several || candidate_divide(latest, index);
+	if (!candidate->is_several)
+		return false;
+	struct run_candidate folder = *candidate;
+	run_must(run, fsdp_discover_new(folder.path, &options, &below, NULL));
+	run_owns(run, below, release_discover);
+	*candidate = latest->candidates[--latest->count];
+	collected_done(&folder.own);
+	add_below(latest, below, folder.input);
+	return true;
 }
 
 /* The newest of each run by their names, until so many are good. What fails here fails at
  * any level. */
-static bool check_newest(
-	struct latest *latest, size_t wanted, struct fsdp_error **ret_error)
+static void check_newest(struct latest *latest, size_t wanted)
 {
-	bool good = true, is_several;
-
 	candidates_sort(latest, true);
 	for (size_t i = 0; i < latest->count && i < wanted; i++)
 		fsdp_remote_expect_directory(
 			helper_remote(), latest->candidates[i].path, true);
 	for (size_t i = 0; i < latest->run->collected->input_count; i++)
 		latest->folders[i].good = 0;
-	for (size_t i = 0; i < latest->count && good; i++) {
+	for (size_t i = 0; i < latest->count; i++) {
 		const struct run_candidate *candidate = &latest->candidates[i];
 		struct run_folder *folder = &latest->folders[candidate->input];
 		const struct fsdp_step_name *name = &candidate->step_name;
@@ -532,12 +500,11 @@ static bool check_newest(
 		if (!candidate->by_name || !is_wanted)
 			continue;
 		if (candidate->result == NULL)
-			good = check_candidate(latest, i, &is_several, ret_error);
+			check_candidate(latest, i);
 		folder->last = *name;
 		folder->good += is_good(candidate);
 	}
 	candidates_sort(latest, false);
-	return good;
 }
 
 /* A file of the trainer's state, in a directory with weights in other files: checks that
@@ -572,62 +539,53 @@ static void check_weights(struct latest *latest, struct run_candidate *candidate
 }
 
 /* Looks at the newest more closely, until there are enough. */
-static bool choose(struct latest *latest, struct fsdp_error **ret_error)
+static void choose(struct latest *latest)
 {
 	size_t wanted = (size_t)latest->options->count;
-	bool good = true;
 
 	latest->named = latest->unjudged = 0;
 	for (size_t i = 0; i < latest->count; i++)
 		latest->unjudged += latest->candidates[i].result == NULL;
-	for (size_t i = 0; i < latest->count && good; i++) {
+	for (size_t i = 0; i < latest->count; i++) {
 		struct run_candidate *candidate = &latest->candidates[i];
 
 		if (latest->named == wanted && !latest->options->all)
 			break;
 		if (is_good(candidate) &&
 			strcmp(candidate->level, fsdp_level_name(latest->level)) != 0)
-			good = candidate_check(
-				candidate, latest->run, latest->level, ret_error);
+			candidate_check(candidate, latest->run, latest->level);
 		check_weights(latest, candidate);
-		good = good && siblings_check(latest, candidate, ret_error);
+		siblings_check(latest, candidate);
 		candidate->is_named = latest->named < wanted && is_good(candidate);
 		latest->named += candidate->is_named;
 		latest->shown = i + 1;
 	}
-	return good;
 }
 
 /* Names usually show the newest, so that most checkpoints of a long run are not opened.
  * Listing all needs all. */
-static bool check_inputs(struct latest *latest, struct fsdp_error **ret_error)
+static void check_inputs(struct latest *latest)
 {
 	bool all = latest->options->all || answer_is_machine(latest->run);
 	size_t wanted = all ? SIZE_MAX : (size_t)latest->options->count;
+
 	/* Those that may be the newest whatever the others are, and those that pointers
 	 * name. */
-	bool good = true, is_several = false;
-	for (size_t i = 0; i < latest->count && good; i += !is_several) {
-		is_several = false;
-		if (!latest->candidates[i].by_name)
-			good = check_candidate(latest, i, &is_several, ret_error);
-	}
+	for (size_t i = 0; i < latest->count;)
+		if (latest->candidates[i].by_name || !check_candidate(latest, i))
+			i++;
 	pointers_follow(latest);
-	for (size_t i = 0; i < latest->pointer_count && good; i++) {
+	for (size_t i = 0; i < latest->pointer_count; i++) {
 		const struct run_candidate *to = latest->pointers[i].to;
 
 		if (to != NULL && to->result == NULL)
-			good = check_candidate(latest, (size_t)(to - latest->candidates),
-				&is_several, ret_error);
+			check_candidate(latest, (size_t)(to - latest->candidates));
 	}
-
 	do {
-		good = good && check_newest(latest, wanted, ret_error) &&
-		       choose(latest, ret_error);
+		check_newest(latest, wanted);
+		choose(latest);
 		wanted = wanted < SIZE_MAX / 2 ? wanted * 2 : SIZE_MAX;
-	} while (good && latest->unjudged > 0 &&
-		 latest->named < (size_t)latest->options->count);
-	return good;
+	} while (latest->unjudged > 0 && latest->named < (size_t)latest->options->count);
 }
 
 /* ---- messages ---- */
@@ -767,91 +725,79 @@ static int status_of(const struct latest *latest)
 				    : STATUS_GOOD;
 }
 
-static bool run_latest(struct run *run, struct fsdp_error **ret_error)
+static void release_latest(void *object)
+{
+	const struct latest *latest = object;
+
+	for (size_t i = 0; i < latest->count; i++)
+		collected_done(&latest->candidates[i].own);
+}
+
+static void run_latest(struct run *run)
 {
 	const struct latest_options *options = run->options;
-	struct latest latest = { .run = run,
+	struct latest *latest = run_memory(run, 1, sizeof *latest);
+	struct table table = { .key = "candidates",
+		.main = true,
+		.rows_only = true,
+		.view = options->all ? VIEW_ALL : VIEW_EXPLAIN };
+	int status;
+
+	*latest = (struct latest){ .run = run,
 		.options = options,
 		.level = (strcmp(options->level, "data") == 0      ? FSDP_LEVEL_DATA
 			  : strcmp(options->level, "headers") == 0 ? FSDP_LEVEL_HEADERS
 								   : FSDP_LEVEL_QUICK) };
-	bool good = candidates_find(&latest) && check_inputs(&latest, ret_error);
+	run_owns(run, latest, release_latest);
+	candidates_find(latest);
+	check_inputs(latest);
+	trackers_check(latest);
+	status = status_of(latest);
+	/* An unreadable one may be newer than its name shows, and good. */
+	for (size_t i = 0; i < latest->count; i++) {
+		const struct run_candidate *candidate = &latest->candidates[i];
+		const struct failure *from = candidate->own.failures;
+		struct failure *failure =
+			candidate->own.failure_count > 0
+				? collected_failure(run->collected, from->code)
+				: NULL;
 
-	if (good) {
-		int status;
-
-		trackers_check(&latest);
-		status = status_of(&latest);
-		/* An unreadable one may be newer than its name shows, and good. */
-		for (size_t i = 0; i < latest.count; i++)
-			if (latest.candidates[i].own.failure_count > 0) {
-				const struct failure *from =
-					&latest.candidates[i].own.failures[0];
-				struct failure *failure = collected_failure(
-					latest.run->collected, from->code);
-				if (failure != NULL) {
-					failure->rule = from->rule;
-					failure->input = latest.candidates[i].input;
-					failure->path =
-						collected_text(latest.run->collected,
-							latest.candidates[i].path);
-					failure->message =
-						collected_text(latest.run->collected,
-							from->message.data);
-				}
-			}
-		for (size_t i = 0; i < latest.count; i++)
-			if (latest.candidates[i].is_named &&
-				latest.candidates[i].is_release)
-				run_note(latest.run, "%s: " LATEST_RELEASE,
-					latest.candidates[i].path);
-		if (status != STATUS_FAILED)
-			print_none(&latest);
-		if (latest.named > 0 && latest.level != FSDP_LEVEL_DATA)
-			run_note(run,
-				"%schecked %s; fsdp-inspect audit --data also checks contents",
-				latest.named == 1 && !latest.options->all
-					? "this is the newest good checkpoint; "
-					: "",
-				latest.level == FSDP_LEVEL_QUICK ? "names and sizes"
-								 : "headers");
-		print_cost(&latest);
-		run_begin(run, status);
-		if (run->status != STATUS_FAILED) {
-			struct table table = { .key = "candidates",
-				.main = true,
-				.rows_only = true,
-				.view = latest.options->all ? VIEW_ALL : VIEW_EXPLAIN };
-
-			out_fields(latest.run->out, &latest_record,
-				(struct subject){ NULL, &latest });
-			write_rows(&latest, &table);
-			table.rows_only = false;
-			table.text_only = true;
-			if (is_table(&latest))
-				write_rows(&latest, &table);
-			else
-				for (size_t i = 0; i < latest.count; i++) {
-					if (!latest.candidates[i].is_named)
-						continue;
-					out_verbatim(latest.run->out,
-						text_of(latest.candidates[i].path));
-					out_verbatim(latest.run->out, text_of("\n"));
-				}
-		}
+		if (failure == NULL)
+			continue;
+		failure->rule = from->rule;
+		failure->input = candidate->input;
+		failure->path = collected_text(run->collected, candidate->path);
+		failure->message = collected_text(run->collected, from->message.data);
 	}
-	for (size_t i = 0; i < latest.count; i++)
-		collected_done(&latest.candidates[i].own);
-	for (size_t i = 0; i < latest.below_count; i++)
-		fsdp_discover_free(latest.belows[i]);
-	for (size_t i = 0;
-		latest.folders != NULL && i < latest.run->collected->input_count; i++)
-		fsdp_discover_free(latest.folders[i].below);
-	free(latest.folders);
-	free(latest.candidates);
-	free(latest.pointers);
-	free(latest.belows);
-	return good;
+	for (size_t i = 0; i < latest->count; i++)
+		if (latest->candidates[i].is_named && latest->candidates[i].is_release)
+			run_note(run, "%s: " LATEST_RELEASE, latest->candidates[i].path);
+	if (status != STATUS_FAILED)
+		print_none(latest);
+	if (latest->named > 0 && latest->level != FSDP_LEVEL_DATA)
+		run_note(run,
+			"%schecked %s; fsdp-inspect audit --data also checks contents",
+			latest->named == 1 && !latest->options->all
+				? "this is the newest good checkpoint; "
+				: "",
+			latest->level == FSDP_LEVEL_QUICK ? "names and sizes"
+							  : "headers");
+	print_cost(latest);
+	run_begin(run, status);
+	if (run->status == STATUS_FAILED)
+		return;
+	out_fields(run->out, &latest_record, (struct subject){ NULL, latest });
+	write_rows(latest, &table);
+	table.rows_only = false;
+	table.text_only = true;
+	if (is_table(latest))
+		write_rows(latest, &table);
+	for (size_t i = 0; !is_table(latest) && i < latest->count; i++) {
+		if (!latest->candidates[i].is_named)
+			continue;
+		out_verbatim(run->out, text_of(latest->candidates[i].path));
+		out_verbatim(run->out, text_of("\n"));
+	}
 }
 
 const struct command command_latest = {
@@ -870,5 +816,5 @@ const struct command command_latest = {
 	.output = "text",
 	.inputs = INPUTS_RUNS,
 	.options_size = sizeof(struct latest_options),
-	.run = run_latest,
+	.perform = run_latest,
 };
