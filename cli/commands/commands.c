@@ -115,9 +115,8 @@ static const struct record commands_record =
 		{ "commands", ITEMS(command_record),
 			ALWAYS("Commands in the order of the overview.") });
 
-static bool run_commands(struct run *run, struct fsdp_error **ret_error)
+static void run_commands(struct run *run)
 {
-	(void)ret_error;
 	run_begin(run, STATUS_GOOD);
 	out_items_begin(run->out, "commands");
 	for (size_t i = 0; run->commands[i] != NULL; i++) {
@@ -127,7 +126,6 @@ static bool run_commands(struct run *run, struct fsdp_error **ret_error)
 			run->out, NULL, &command_record, (struct subject){ NULL, row });
 	}
 	out_array_end(run->out);
-	return true;
 }
 
 const struct command command_commands = {
@@ -140,5 +138,5 @@ const struct command command_commands = {
 	.answer = &commands_record,
 	.output = "text",
 	.inputs = INPUTS_NONE,
-	.run = run_commands,
+	.perform = run_commands,
 };

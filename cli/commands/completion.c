@@ -430,11 +430,10 @@ static const struct {
 	{ "#: fish-options\n", print_fish_options },
 };
 
-static bool run_completion(struct run *run, struct fsdp_error **ret_error)
+static void run_completion(struct run *run)
 {
 	const char *name = run->word_count == 1 ? run->words[0] : "";
 
-	(void)ret_error;
 	for (size_t i = 0; i < sizeof shells / sizeof *shells; i++) {
 		if (strcmp(shells[i].name, name) == 0) {
 			FILE *stream = run_stream(run);
@@ -450,7 +449,7 @@ static bool run_completion(struct run *run, struct fsdp_error **ret_error)
 				else
 					fwrite(line, 1, size, stream);
 			}
-			return true;
+			return;
 		}
 	}
 	if (run->word_count == 1)
@@ -460,7 +459,6 @@ static bool run_completion(struct run *run, struct fsdp_error **ret_error)
 		run_failure(run, "usage", "one of bash, zsh, fish",
 			"completion needs the name of one shell");
 	run_begin(run, run->word_count == 1 ? STATUS_BAD : STATUS_FAILED);
-	return true;
 }
 
 const struct command command_completion = {
@@ -473,5 +471,5 @@ const struct command command_completion = {
 	.exit_1 = "there is none for that shell",
 	.output = "text",
 	.inputs = INPUTS_WORDS,
-	.run = run_completion,
+	.perform = run_completion,
 };

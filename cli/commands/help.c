@@ -421,11 +421,10 @@ static void fail_topic(struct run *run, const char *topic)
 	run_begin(run, STATUS_BAD);
 }
 
-static bool run_help(struct run *run, struct fsdp_error **ret_error)
+static void run_help(struct run *run)
 {
 	FILE *stream = run_stream(run);
 
-	(void)ret_error;
 	if (run->word_count == 0)
 		help_overview(stream, run->commands);
 	for (size_t i = 0; i < run->word_count; i++) {
@@ -438,7 +437,6 @@ static bool run_help(struct run *run, struct fsdp_error **ret_error)
 		else if (!print_topic(stream, run->commands, run->words[i]))
 			fail_topic(run, run->words[i]);
 	}
-	return true;
 }
 
 const struct command command_help = {
@@ -450,5 +448,5 @@ const struct command command_help = {
 	.exit_1 = "unknown topic",
 	.output = "text",
 	.inputs = INPUTS_WORDS,
-	.run = run_help,
+	.perform = run_help,
 };

@@ -427,7 +427,7 @@ static bool is_metadata(const char *path)
 	return strcmp(last != NULL ? last + 1 : path, ".metadata") == 0;
 }
 
-static bool answer(struct run *run, const struct fsdp_pickles *pickles)
+static void answer(struct run *run, const struct fsdp_pickles *pickles)
 {
 	const struct pickle_options *options = run->options;
 	struct pickle_listing listing = {
@@ -481,7 +481,7 @@ static bool answer(struct run *run, const struct fsdp_pickles *pickles)
 	}
 	out_table_end(run->out);
 	fsdp_pickles_walk_free(listing.walk);
-	return !listing.failed;
+	run_must(run, !listing.failed);
 }
 
 /* Whether a file begins with a pickle of protocol 2 or later, or is a zip archive. */
@@ -499,8 +499,8 @@ static bool may_have_pickle(const char *path)
 }
 
 /* A directory has many files: names the first one with a pickle. Names that start with a
- * dot are skipped, except the metadata of a checkpoint. False: out of memory. */
-static bool refuse_folder(struct run *run)
+ * dot are skipped, except the metadata of a checkpoint. */
+static void refuse_folder(struct run *run)
 {
 	struct trace_paths files = { 0 };
 	const char *first = NULL;
@@ -519,16 +519,18 @@ static bool refuse_folder(struct run *run)
 				may_have_pickle(files.items[i])))
 			first = files.items[i];
 	snprintf(text, sizeof text, "fsdp-inspect pickle %s", first != NULL ? first : "");
-	if (good && first == NULL)
-		refuse(run, "give a file", "%s is a directory without a pickle",
-			run->path);
-	else if (good)
-		refuse(run, text, "%s is a directory: pickle lists one file", run->path);
+	bool has_pickle = first != NULL;
 	trace_paths_done(&files);
-	return good;
+	run_must(run, good);
+	if (!has_pickle)
+		run_refuse(run, "give a file", "%s is a directory without a pickle",
+			run->path);
+	run_refuse(run, text, "%s is a directory: pickle lists one file", run->path);
 }
 
-static bool run_pickle(struct run *run, struct fsdp_error **ret_error)
+RELEASE(release_pickles, fsdp_pickles_free)
+
+static void run_pickle(struct run *run)
 {
 	const struct pickle_options *options = run->options;
 	const struct fsdp_pickles_options opening = {
@@ -538,18 +540,15 @@ static bool run_pickle(struct run *run, struct fsdp_error **ret_error)
 		.limit_count = run->limit_count,
 		.remote = run->remote,
 	};
-	struct fsdp_pickles *pickles = NULL;
-	bool done;
+	struct fsdp_pickles *pickles;
 
 	if (run->path_count != 1)
-		return refuse(run, "run it once for each", "pickle takes one file");
+		run_refuse(run, "run it once for each", "pickle takes one file");
 	if (path_is_folder(run->path))
-		return refuse_folder(run);
-	if (!fsdp_pickles_open(run->path, &opening, &pickles, ret_error))
-		return false;
-	done = answer(run, pickles);
-	fsdp_pickles_free(pickles);
-	return done;
+		refuse_folder(run);
+	run_must(run, fsdp_pickles_open(run->path, &opening, &pickles, &run->error));
+	run_owns(run, pickles, release_pickles);
+	answer(run, pickles);
 }
 
 const struct command command_pickle = {
@@ -567,5 +566,5 @@ const struct command command_pickle = {
 	.output = "text",
 	.inputs = INPUTS_FILE,
 	.options_size = sizeof(struct pickle_options),
-	.run = run_pickle,
+	.perform = run_pickle,
 };

@@ -45,7 +45,6 @@ struct report {
 	const char *const *traces; /* recordings */
 	size_t trace_count;
 	int status;
-	bool is_refused;
 	char here[PATH_MAX];            /* what "." is called */
 	struct text texts[REPORT_KEYS]; /* absent: it was not made */
 	struct fsdp_document *documents[REPORT_PARSED];
@@ -1171,20 +1170,19 @@ static bool shorten(struct text *text, const char *path)
 	return to.error == 0;
 }
 
-static bool make_document(struct report *report, enum report_key key)
+static void make_document(struct report *report, enum report_key key)
 {
 	const struct page_document *document = &documents[key];
-	const struct common_options *common = report->run->common;
+	struct run *run = report->run;
+	const struct common_options *common = run->common;
 	bool is_trace = document->inputs == OF_TRACES;
 	size_t count = 0, size = 0;
-	const char **words = calloc(WORDS_MOST + common->limits.count +
-					    report->trace_count + report->path_count,
+	const char **words = run_memory(run,
+		WORDS_MOST + common->limits.count + report->trace_count +
+			report->path_count,
 		sizeof *words);
 	struct text *text = &report->texts[key];
-	bool good = true;
 
-	if (words == NULL)
-		return false;
 	words[count++] = "fsdp-inspect";
 	for (size_t i = 0; i < COUNT_OF(document->words) && document->words[i] != NULL;
 		i++)
@@ -1207,11 +1205,11 @@ static bool make_document(struct report *report, enum report_key key)
 		words[count++] = report->paths[i];
 	for (size_t i = 0; is_trace && i < report->trace_count; i++)
 		words[count++] = report->traces[i];
-	text->data = run_document(report->run, document->format,
-		(char **)(uintptr_t)words, (int)count, &size);
+	text->data = run_document(
+		run, document->format, (char **)(uintptr_t)words, (int)count, &size);
 	text->size = size;
-	free(words);
-	if (key == REPORT_REPLAY && text->data != NULL) {
+	run_must(run, text->data != NULL);
+	if (key == REPORT_REPLAY) {
 		/* Of a long recording the list of collectives is omitted: a page shows
 		 * only their number. A line of JSON begins nowhere within a text. */
 		static const char first[] = "\n\"collectives\":[",
@@ -1226,25 +1224,22 @@ static bool make_document(struct report *report, enum report_key key)
 			text->size -= (size_t)(to - from);
 		}
 	}
-	for (size_t i = 0; good && text->data != NULL && i < report->run->path_count; i++)
-		good = shorten(text, report->run->paths[i]);
-	for (size_t i = 0; good && text->data != NULL && i < report->trace_count; i++)
-		good = shorten(text, report->traces[i]);
-	return good && text->data != NULL;
+	for (size_t i = 0; i < run->path_count; i++)
+		run_must(run, shorten(text, run->paths[i]));
+	for (size_t i = 0; i < report->trace_count; i++)
+		run_must(run, shorten(text, report->traces[i]));
 }
 
-static bool read_document(
-	struct report *report, enum report_key key, struct fsdp_error **ret_error)
+static void read_document(struct report *report, enum report_key key)
 {
-	if (!make_document(report, key))
-		return false;
+	struct run *run = report->run;
+
+	make_document(report, key);
 	if (key >= REPORT_PARSED)
-		return true;
-	if (!fsdp_document_parse(
-		    span_of_text(report->texts[key]), &report->documents[key], ret_error))
-		return false;
+		return;
+	run_must(run, fsdp_document_parse(span_of_text(report->texts[key]),
+			      &report->documents[key], &run->error));
 	report->data[key] = find_root(report, key, "data");
-	return true;
 }
 
 /* A block per document, so that the script reads what it needs. */
@@ -1340,30 +1335,27 @@ static void report_errors(struct report *report, enum report_key key)
 					 : STATUS_FAILED;
 }
 
-static bool read_recordings(struct report *report, struct fsdp_error **ret_error)
+static void read_recordings(struct report *report)
 {
-	if (!read_document(report, REPORT_REPLAY, ret_error) ||
-		!read_document(report, REPORT_LANES, ret_error))
-		return false;
+	read_document(report, REPORT_REPLAY);
+	read_document(report, REPORT_LANES);
 	if (report->texts[REPORT_LANES].size > LANES_BYTES_MOST) {
 		free((char *)(uintptr_t)report->texts[REPORT_LANES].data);
 		report->texts[REPORT_LANES] = (struct text){ 0 };
 	}
 	report_errors(report, REPORT_REPLAY);
-	return true;
 }
 
-/* A page is about one checkpoint. False: refuse() was called. */
-static bool is_one(struct report *report, enum report_key key, const char *path)
+/* A page is about one checkpoint. */
+static void check_one(const struct report *report, enum report_key key, const char *path)
 {
 	size_t below = find(report->data[key], "below").count;
 
-	if (below == 0)
-		return true;
-	report->is_refused = refuse(report->run,
-		"give one of them: fsdp-inspect info lists them, latest names the newest",
-		"%s contains %zu checkpoints, and a page is about one", path, below);
-	return false;
+	if (below > 0)
+		run_refuse(report->run,
+			"give one of them: fsdp-inspect info lists them, latest names the newest",
+			"%s contains %zu checkpoints, and a page is about one", path,
+			below);
 }
 
 /* A good checkpoint of a known architecture, in another format than from_pretrained()
@@ -1383,78 +1375,81 @@ static bool is_exportable(const struct report *report)
 	       !is_text(find(audit, "loaders.0.loader"), "hf");
 }
 
-static bool read_all(struct report *report, struct fsdp_error **ret_error)
+static void read_all(struct report *report)
 {
 	const json *info = &report->data[REPORT_INFO];
 
-	if (!read_document(report, REPORT_INFO, ret_error))
-		return false;
+	read_document(report, REPORT_INFO);
 	/* Files of recordings, or a directory of them, which info does not read. */
-	if (find(report->data[REPORT_INFO], "recordings").count > 0 ||
+	if (find(*info, "recordings").count > 0 ||
 		is_part(find(find_root(report, REPORT_INFO, "errors"), "0.hint"),
 			"fsdp-inspect replay ")) {
 		report->traces = report->paths;
 		report->trace_count = report->path_count;
-		return read_recordings(report, ret_error);
+		read_recordings(report);
+		return;
 	}
-	if (!is_one(report, REPORT_INFO, report->paths[0]))
-		return true;
-	if (!read_document(report, REPORT_AUDIT, ret_error))
-		return false;
+	check_one(report, REPORT_INFO, report->paths[0]);
+	read_document(report, REPORT_AUDIT);
 	if (info->kind != FSDP_DOCUMENT_OBJECT) {
 		if (find(report->data[REPORT_AUDIT], "counts.error").integer == 0)
 			report_errors(report, REPORT_INFO);
-		return true;
+		return;
 	}
-	if (!read_document(report, REPORT_TREE, ret_error) ||
-		!read_document(report, REPORT_LS, ret_error))
-		return false;
-	if (find(*info, "counts.pieces").integer <= PIECES_MOST &&
-		!read_document(report, REPORT_PIECES, ret_error))
-		return false;
-	if (report->other != NULL)
-		return read_document(report, REPORT_INFO_A, ret_error) &&
-		       (!is_one(report, REPORT_INFO_A, report->other) ||
-			       (read_document(report, REPORT_AUDIT_A, ret_error) &&
-				       read_document(report, REPORT_LS_A, ret_error) &&
-				       read_document(report, REPORT_DIFF, ret_error)));
-	if (is_exportable(report) && !read_document(report, REPORT_AUDIT_HF, ret_error))
-		return false;
-	if (find(*info, "world_size").integer > 1 &&
-		!read_document(report, REPORT_BY_RANK, ret_error))
-		return false;
-	return report->trace_count == 0 || read_recordings(report, ret_error);
+	read_document(report, REPORT_TREE);
+	read_document(report, REPORT_LS);
+	if (find(*info, "counts.pieces").integer <= PIECES_MOST)
+		read_document(report, REPORT_PIECES);
+	if (report->other != NULL) {
+		read_document(report, REPORT_INFO_A);
+		check_one(report, REPORT_INFO_A, report->other);
+		read_document(report, REPORT_AUDIT_A);
+		read_document(report, REPORT_LS_A);
+		read_document(report, REPORT_DIFF);
+		return;
+	}
+	if (is_exportable(report))
+		read_document(report, REPORT_AUDIT_HF);
+	if (find(*info, "world_size").integer > 1)
+		read_document(report, REPORT_BY_RANK);
+	if (report->trace_count > 0)
+		read_recordings(report);
 }
 
-static bool run_report(struct run *run, struct fsdp_error **ret_error)
+static void release_report(void *object)
+{
+	const struct report *report = object;
+
+	for (size_t i = 0; i < REPORT_PARSED; i++)
+		fsdp_document_free(report->documents[i]);
+	for (size_t i = 0; i < REPORT_KEYS; i++)
+		free((char *)(uintptr_t)report->texts[i].data);
+}
+
+static void run_report(struct run *run)
 {
 	const struct report_options *options = run->options;
-	struct report report = { .run = run,
+	struct report *report = run_memory(run, 1, sizeof *report);
+
+	*report = (struct report){ .run = run,
 		.paths = run->paths,
 		.path_count = run->path_count,
 		.traces = (const char *const *)options->traces.items,
 		.trace_count = options->traces.count };
-	bool good;
-
+	run_owns(run, report, release_report);
 	if (run_checkpoints(run) > 2)
-		return refuse(run, "one checkpoint, or two to compare",
+		run_refuse(run, "one checkpoint, or two to compare",
 			"report was given %zu checkpoints", run_checkpoints(run));
-	if (getcwd(report.here, sizeof report.here) == NULL)
-		report.here[0] = '\0';
+	if (getcwd(report->here, sizeof report->here) == NULL)
+		report->here[0] = '\0';
 	if (run->path_count == 2 && run_checkpoints(run) == 2) {
-		report.other = report.paths++[0];
-		report.path_count = 1;
+		report->other = report->paths++[0];
+		report->path_count = 1;
 	}
-	good = read_all(&report, ret_error);
-	if (good && !report.is_refused)
-		run_begin(run, report.status);
-	if (good && !report.is_refused && report.status != STATUS_FAILED)
-		good = write_page(&report);
-	for (size_t i = 0; i < REPORT_PARSED; i++)
-		fsdp_document_free(report.documents[i]);
-	for (size_t i = 0; i < REPORT_KEYS; i++)
-		free((char *)(uintptr_t)report.texts[i].data);
-	return good;
+	read_all(report);
+	run_begin(run, report->status);
+	if (report->status != STATUS_FAILED)
+		run_must(run, write_page(report));
 }
 
 const struct command command_report = {
@@ -1470,5 +1465,5 @@ const struct command command_report = {
 	.shapes = SHAPE_PAGE,
 	.output = "html",
 	.inputs = INPUTS_RUNS,
-	.run = run_report,
+	.perform = run_report,
 };

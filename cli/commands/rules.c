@@ -65,7 +65,7 @@ static const struct record rules_record = OBJECT_RECORD(RULE, NULL, "The rules."
 	{ "rules", ITEMS(rule_record),
 		ALWAYS("Rules in order of identifiers, or as they were asked for.") });
 
-static bool run_rules(struct run *run, struct fsdp_error **ret_error)
+static void run_rules(struct run *run)
 {
 	const struct table like = {
 		.key = "rules", .main = true, .machine_only = run->word_count > 0
@@ -74,7 +74,6 @@ static bool run_rules(struct run *run, struct fsdp_error **ret_error)
 	struct record_table table;
 	bool first = true;
 
-	(void)ret_error;
 	for (size_t i = 0; i < run->word_count; i++) {
 		const char *name = run->words[i];
 		char hint[120] = "fsdp-inspect rules lists them";
@@ -120,7 +119,6 @@ static bool run_rules(struct run *run, struct fsdp_error **ret_error)
 		first = false;
 	}
 	out_table_end(run->out);
-	return true;
 }
 
 const struct command command_rules = {
@@ -135,5 +133,5 @@ const struct command command_rules = {
 	.answer = &rules_record,
 	.output = "text",
 	.inputs = INPUTS_WORDS,
-	.run = run_rules,
+	.perform = run_rules,
 };

@@ -37,12 +37,11 @@ static void fail(struct run *run, const char *name, int64_t major)
 	run_begin(run, STATUS_BAD);
 }
 
-static bool run_schema(struct run *run, struct fsdp_error **ret_error)
+static void run_schema(struct run *run)
 {
 	const struct schema_options *given = run->options;
 	FILE *stream = run_stream(run);
 
-	(void)ret_error;
 	for (size_t i = 0; run->word_count == 0 && run->commands[i] != NULL; i++)
 		if (run->commands[i]->answer != NULL)
 			fprintf(stream, "%s %d\n", run->commands[i]->name, MAJOR);
@@ -52,11 +51,11 @@ static bool run_schema(struct run *run, struct fsdp_error **ret_error)
 		if (of == NULL || of->answer == NULL ||
 			(given->major != -1 && given->major != MAJOR))
 			fail(run, run->words[i], given->major);
-		else if (!schema_write(stream, &(struct schema_of){ of->name, of->answer,
-						       of->inputs == INPUTS_MANY }))
-			return false;
+		else
+			run_must(run, schema_write(stream,
+					      &(struct schema_of){ of->name, of->answer,
+						      of->inputs == INPUTS_MANY }));
 	}
-	return true;
 }
 
 const struct command command_schema = {
@@ -70,5 +69,5 @@ const struct command command_schema = {
 	.options_size = sizeof(struct schema_options),
 	.output = "text",
 	.inputs = INPUTS_WORDS,
-	.run = run_schema,
+	.perform = run_schema,
 };

@@ -56,13 +56,12 @@ static const struct record version_record = OBJECT_RECORD(struct run, NULL,
 	{ "libraries", EACH(each_library, library_record),
 		ALWAYS("Libraries that it runs with.") });
 
-static bool run_version(struct run *run, struct fsdp_error **ret_error)
+static void run_version(struct run *run)
 {
 	const struct subject of = { NULL, run };
 	struct value features = get_features(of);
 	struct fsdp_library library;
 
-	(void)ret_error;
 	run_begin(run, STATUS_GOOD);
 	out_line(run->out, NULL, "fsdp-inspect %s", fsdp_version());
 	out_line_begin(run->out, "features");
@@ -74,7 +73,6 @@ static bool run_version(struct run *run, struct fsdp_error **ret_error)
 	for (size_t i = 0; each_library(of, i, &library) != NULL; i++)
 		out_line(run->out, library.name, "%s", library.version);
 	out_fields(run->out, &version_record, of);
-	return true;
 }
 
 const struct command command_version = {
@@ -87,5 +85,5 @@ const struct command command_version = {
 	.answer = &version_record,
 	.output = "text",
 	.inputs = INPUTS_NONE,
-	.run = run_version,
+	.perform = run_version,
 };
