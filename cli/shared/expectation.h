@@ -86,7 +86,7 @@ bool typed_names_parse(struct typed_names *names, const struct texts *renames,
 	const struct texts *sizes, const char **ret_wrong);
 void typed_names_done(struct typed_names *names);
 
-/* The same of a command with `perform`, which refuses what is wrong: they are the run's. */
+/* Those of a command with `perform`, which refuses what is wrong: of the run. */
 void typed_names_of_run(struct run *run, const struct texts *renames,
 	const struct texts *sizes, struct typed_names *ret_names);
 

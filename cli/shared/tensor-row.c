@@ -25,8 +25,10 @@ const struct place_facts place_unknown = {
 	.item_length = FSDP_UNKNOWN,
 };
 
-void row_buffers_done(struct row_buffers *buffers)
+static void release_buffers(void *object)
 {
+	struct row_buffers *buffers = object;
+
 	name_buffer_done(&buffers->name);
 	name_buffer_done(&buffers->raw);
 	name_buffer_done(&buffers->alias);
@@ -38,19 +40,7 @@ void row_buffers_done(struct row_buffers *buffers)
 	name_buffer_done(&buffers->state);
 	json_tokens_done(&buffers->json);
 	free(buffers->parts);
-	buffers->parts = NULL;
-	buffers->part_size = 0;
 }
-
-bool row_buffers_failed(const struct row_buffers *buffers)
-{
-	return buffers->failed || buffers->name.failed || buffers->raw.failed ||
-	       buffers->alias.failed || buffers->module.failed || buffers->unit.failed ||
-	       buffers->text.failed || buffers->member.failed || buffers->json.failed ||
-	       buffers->param.failed || buffers->state.failed;
-}
-
-RELEASE(release_buffers, row_buffers_done)
 
 struct row_buffers *row_buffers_of_run(struct run *run)
 {
@@ -62,7 +52,11 @@ struct row_buffers *row_buffers_of_run(struct run *run)
 
 void row_buffers_check(struct run *run, const struct row_buffers *buffers)
 {
-	run_must(run, !row_buffers_failed(buffers));
+	run_must(run, !buffers->failed && !buffers->name.failed && !buffers->raw.failed &&
+			      !buffers->alias.failed && !buffers->module.failed &&
+			      !buffers->unit.failed && !buffers->text.failed &&
+			      !buffers->member.failed && !buffers->json.failed &&
+			      !buffers->param.failed && !buffers->state.failed);
 }
 
 void place_facts_copy(

@@ -71,12 +71,7 @@ static inline struct row_buffers *buffers_of(struct subject of)
 	return ((const struct row_context *)of.context)->buffers;
 }
 
-void row_buffers_done(struct row_buffers *buffers);
-
-/* Whether some row could not be made for lack of memory. */
-bool row_buffers_failed(const struct row_buffers *buffers);
-
-/* The same of a command with `perform`: new ones of the run; ends it if they failed. */
+/* New ones of the run; ends it if some row could not be made for lack of memory. */
 struct row_buffers *row_buffers_of_run(struct run *run);
 void row_buffers_check(struct run *run, const struct row_buffers *buffers);
 
