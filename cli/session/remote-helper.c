@@ -46,81 +46,49 @@ extern const char helper__remote_py[];
 
 /* ---- which program ---- */
 
-static bool is_program(const char *path)
+/* A program at an absolute path that begins with `size` characters of a directory; NULL:
+ * none. */
+static char *program_in(const char *folder, size_t size, const char *below)
 {
-	return access(path, X_OK) == 0;
-}
-
-/* In a directory of an environment, "/usr/bin/python3"; NULL: none. */
-static char *python_in(const char *variable)
-{
-	const char *folder = getenv(variable);
 	char *path = NULL;
 
 	if (folder == NULL || *folder != '/' ||
-		asprintf(&path, "%s/bin/python3", folder) < 0)
+		asprintf(&path, "%.*s%s", (int)size, folder, below) < 0)
 		return NULL;
-	if (is_program(path))
+	if (access(path, X_OK) == 0)
 		return path;
 	free(path);
 	return NULL;
 }
 
-static char *python_in_path(void)
-{
-	const char *folders = getenv("PATH");
-
-	for (; folders != NULL && *folders != '\0';) {
-		int size = (int)strcspn(folders, ":");
-		char *path = NULL;
-
-		/* An empty one is the current directory; no program of it is run. */
-		if (*folders == '/' &&
-			asprintf(&path, "%.*s/python3", size, folders) >= 0) {
-			if (is_program(path))
-				return path;
-			free(path);
-		}
-		folders += size + (folders[size] == ':');
-	}
-	return NULL;
-}
-
 static char *find_python(void)
 {
+	static const char *const variables[] = { "VIRTUAL_ENV", "CONDA_PREFIX" };
 	const char *named = getenv("FSDP_INSPECT_PYTHON");
-	char *path;
+	const char *folders = getenv("PATH");
+	char *path = NULL;
 
 	if (named != NULL && *named != '\0')
-		return *named == '/' && is_program(named) ? strdup(named) : NULL;
-	path = python_in("VIRTUAL_ENV");
-	if (path == NULL)
-		path = python_in("CONDA_PREFIX");
-	return path != NULL ? path : python_in_path();
+		return program_in(named, strlen(named), "");
+	for (size_t i = 0; i < sizeof variables / sizeof *variables && path == NULL; i++)
+		path = program_in(getenv(variables[i]), INT_MAX, "/bin/python3");
+	/* An empty one is the current directory; no program of it is run. */
+	while (path == NULL && folders != NULL && *folders != '\0') {
+		size_t size = strcspn(folders, ":");
+
+		path = program_in(folders, size, "/python3");
+		folders += size + (folders[size] == ':');
+	}
+	return path;
 }
 
 /* ---- the process ---- */
 
-/* Variables that select libraries and modules are omitted. */
-static char **environment(void)
-{
-	size_t count = 0, kept = 0;
-	char **list;
-
-	while (environ[count] != NULL)
-		count++;
-	list = calloc(count + 1, sizeof *list);
-	for (size_t i = 0; i < count && list != NULL; i++)
-		if (strncmp(environ[i], "LD_", 3) != 0 &&
-			strncmp(environ[i], "PYTHON", 6) != 0)
-			list[kept++] = environ[i];
-	return list;
-}
-
 /* Never returns. What it would write may hold a URL with its query, so it goes nowhere.
  */
-static void run_helper(int socket, char **words, char **variables)
+static void run_helper(int socket, char **words)
 {
+	size_t kept = 0;
 	int null = open("/dev/null", O_RDWR);
 	bool good = dup2(null, 0) == 0 && dup2(null, 1) == 1 && dup2(null, 2) == 2;
 
@@ -132,8 +100,14 @@ static void run_helper(int socket, char **words, char **variables)
 	/* Its memory holds credentials. */
 	good = good && setrlimit(RLIMIT_CORE, &(struct rlimit){ 0, 0 }) == 0;
 	good = good && prctl(PR_SET_PDEATHSIG, SIGTERM) == 0 && chdir("/") == 0;
+	/* Variables that select libraries and modules are omitted. */
+	for (size_t i = 0; environ[i] != NULL; i++)
+		if (strncmp(environ[i], "LD_", 3) != 0 &&
+			strncmp(environ[i], "PYTHON", 6) != 0)
+			environ[kept++] = environ[i];
+	environ[kept] = NULL;
 	if (good)
-		execve(words[0], words, variables);
+		execv(words[0], words);
 	_exit(127);
 }
 
@@ -142,23 +116,20 @@ static int start(char **words)
 {
 	const int size = BUFFER_BYTES;
 	int ends[2];
-	char **variables = environment();
-	pid_t child = -1;
+	pid_t child;
 
-	if (variables != NULL &&
-		socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) == 0) {
-		for (int i = 0; i < 2; i++) {
-			setsockopt(ends[i], SOL_SOCKET, SO_SNDBUF, &size, sizeof size);
-			setsockopt(ends[i], SOL_SOCKET, SO_RCVBUF, &size, sizeof size);
-		}
-		child = fork();
-		if (child == 0)
-			run_helper(ends[1], words, variables);
-		close(ends[1]);
-		if (child < 0)
-			close(ends[0]);
+	if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0)
+		return -1;
+	for (int i = 0; i < 2; i++) {
+		setsockopt(ends[i], SOL_SOCKET, SO_SNDBUF, &size, sizeof size);
+		setsockopt(ends[i], SOL_SOCKET, SO_RCVBUF, &size, sizeof size);
 	}
-	free(variables);
+	child = fork();
+	if (child == 0)
+		run_helper(ends[1], words);
+	close(ends[1]);
+	if (child < 0)
+		close(ends[0]);
 	return child > 0 ? ends[0] : -1;
 }
 

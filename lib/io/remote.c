@@ -28,6 +28,10 @@ enum {
 	RANGE_BYTES = 16,
 	RANGE_MOST = 4 << 20, /* of what one read asks for at once */
 	TEXT_MOST = 4096,
+	HEAD_BYTES = 9,
+	OUT_MOST = HEAD_BYTES + RANGES_MOST * RANGE_BYTES,
+	REQUESTS_MOST = 256, /* that wait: their frames fit into the socket */
+	AHEAD_MOST = (64 << 20) / BLOCK,
 	WINDOW_LEAST = 128 << 10,
 	WINDOW_MOST = 8 << 20,
 	PATIENCE_MS = 180000,
@@ -65,6 +69,12 @@ struct block {
 	unsigned char *bytes;
 };
 
+/* A code of FAIL, 0: nothing failed; and what was sent with it. */
+struct remote_failure {
+	unsigned char code;
+	char detail[201];
+};
+
 /* A request whose answer is not complete. */
 struct pending {
 	struct pending *next;
@@ -72,8 +82,7 @@ struct pending {
 	enum remote_frame kind;
 	bool waited; /* a thread waits for it, and frees it */
 	bool done;
-	unsigned char failed; /* a code of FAIL; 0: none */
-	char detail[201];
+	struct remote_failure failure;
 	uint64_t left;   /* bytes of DATA */
 	const char *url; /* of the root */
 	struct remote_list *list;
@@ -88,8 +97,7 @@ struct remote_list {
 	struct fsdp_entry *entries;
 	size_t count;
 	bool is_done, is_opened, was_announced;
-	unsigned char failed;
-	char detail[201];
+	struct remote_failure failure;
 };
 
 struct root {
@@ -98,8 +106,7 @@ struct root {
 	uint32_t number;
 	enum fsdp_remote_kind kind;
 	struct fsdp_remote_file *file;
-	unsigned char failed;
-	char detail[201];
+	struct remote_failure failure;
 };
 
 struct ahead {
@@ -116,6 +123,7 @@ struct fsdp_remote {
 	const char *broken, *hint; /* why nothing is read any more */
 	uint32_t last_id;
 	struct pending *requests;
+	size_t request_count;
 	struct fsdp_limits limits;
 	struct fsdp_budget budget;
 	struct fsdp_arena arena;
@@ -125,10 +133,8 @@ struct fsdp_remote {
 	struct block *blocks;
 	size_t block_count, last_block;
 	uint64_t clock, waiting, queued_bytes;
-	unsigned char *out; /* a READ that is being written */
-	size_t out_ranges;
-	uint32_t out_id;
-	unsigned char in[FRAME_MOST];
+	size_t out_ranges; /* of the READ that is gathered */
+	unsigned char out[OUT_MOST], in[FRAME_MOST];
 };
 
 /* ---- numbers and texts of frames ---- */
@@ -139,43 +145,23 @@ static void put(unsigned char *to, uint64_t number, size_t size)
 		to[i] = (unsigned char)(number >> (8 * i));
 }
 
-/* The rest of a frame; short is set if it was truncated. */
-struct received {
-	const unsigned char *at, *end;
-	bool is_short;
-};
-
-static uint64_t take(struct received *frame, size_t size)
+static struct fsdp_span parse_text(struct fsdp_cursor *frame)
 {
-	uint64_t number = 0;
-	if ((size_t)(frame->end - frame->at) < size) {
-		frame->is_short = true;
-		frame->at = frame->end;
-		return 0;
-	}
-	for (size_t i = size; i-- > 0;)
-		number = number << 8 | frame->at[i];
-	frame->at += size;
-	return number;
+	size_t size = fsdp_cursor_read_u16le(frame);
+	frame->ok &= size <= TEXT_MOST;
+	return fsdp_cursor_read_span(frame, size);
 }
 
-static struct fsdp_span parse_bytes(struct received *frame, size_t size)
+/* A text of printable characters, with its end. */
+static void parse_printable(struct fsdp_cursor *frame, char *to, size_t room)
 {
-	struct fsdp_span bytes = fsdp_span(frame->at, size);
-	if ((size_t)(frame->end - frame->at) < size) {
-		frame->is_short = true;
-		frame->at = frame->end;
-		return (struct fsdp_span){ 0 };
+	struct fsdp_span text = parse_text(frame);
+	frame->ok &= text.size < room;
+	for (size_t i = 0; frame->ok && i < text.size; i++) {
+		frame->ok = text.data[i] >= ' ' && text.data[i] <= '~';
+		to[i] = (char)text.data[i];
+		to[i + 1] = '\0';
 	}
-	frame->at += size;
-	return bytes;
-}
-
-static struct fsdp_span parse_text(struct received *frame)
-{
-	size_t size = (size_t)take(frame, 2);
-	frame->is_short |= size > TEXT_MOST;
-	return parse_bytes(frame, frame->is_short ? 0 : size);
 }
 
 /* ---- why something failed ---- */
@@ -226,12 +212,23 @@ static const struct {
 		"FSDP_INSPECT_HTTP_HEADER_FILE=FILE sends the header lines of a file" },
 };
 
-static void add_hint(unsigned code, const char *url, struct fsdp_error **ret_error)
+static bool fail_with(const struct remote_failure *failure, const char *url,
+	struct fsdp_error **ret_error)
 {
+	unsigned code = failure->code;
+	const char *detail = failure->detail;
+	bool has_place = *detail != '\0' && code != NOTHING;
 	size_t at = 0;
 	while (strncmp(url, stores[at].scheme, strlen(stores[at].scheme)) != 0)
 		at++;
-	if (code == NO_CREDENTIALS || code == EXPIRED)
+	fsdp_fail(ret_error, failures[code].code, FSDP_UNKNOWN, "%s%s%s%s",
+		failures[code].text, has_place ? " (" : "", has_place ? detail : "",
+		has_place ? ")" : "");
+	if (failures[code].rule != NULL)
+		fsdp_error_add_rule(ret_error, failures[code].rule);
+	if (code == NOTHING && *detail != '\0')
+		fsdp_error_add_hint(ret_error, "similar names: %s", detail);
+	else if (code == NO_CREDENTIALS || code == EXPIRED)
 		fsdp_error_add_hint(ret_error, "%s", stores[at].login);
 	else if (code == DENIED)
 		fsdp_error_add_hint(ret_error, "%s", stores[at].denied);
@@ -239,23 +236,6 @@ static void add_hint(unsigned code, const char *url, struct fsdp_error **ret_err
 		fsdp_error_add_hint(ret_error, "curl -fLO %s", url);
 	else if (failures[code].hint != NULL)
 		fsdp_error_add_hint(ret_error, "%s", failures[code].hint);
-}
-
-static bool fail_with(
-	unsigned code, const char *detail, const char *url, struct fsdp_error **ret_error)
-{
-	if (code == 0 || code >= FSDP_COUNT(failures))
-		code = OTHER;
-	const char *text = failures[code].text;
-	bool has_place = *detail != '\0' && code != NOTHING;
-	fsdp_fail(ret_error, failures[code].code, FSDP_UNKNOWN, "%s%s%s%s", text,
-		has_place ? " (" : "", has_place ? detail : "", has_place ? ")" : "");
-	if (failures[code].rule != NULL)
-		fsdp_error_add_rule(ret_error, failures[code].rule);
-	if (code == NOTHING && *detail != '\0')
-		fsdp_error_add_hint(ret_error, "similar names: %s", detail);
-	else
-		add_hint(code, url, ret_error);
 	return false;
 }
 
@@ -283,26 +263,13 @@ static bool break_rules(struct fsdp_remote *remote)
 
 /* ---- asking ---- */
 
-static bool write_all(struct fsdp_remote *remote, const unsigned char *bytes, size_t size)
-{
-	while (size != 0) {
-		ssize_t done = write(remote->fd, bytes, size);
-		if (done < 0 && errno == EINTR)
-			continue;
-		if (done <= 0)
-			return break_off(remote, "the helper ended");
-		bytes += done;
-		size -= (size_t)done;
-	}
-	return true;
-}
-
 static void forget_request(struct fsdp_remote *remote, struct pending *request)
 {
 	struct pending **place = &remote->requests;
 	while (*place != request)
 		place = &(*place)->next;
 	*place = request->next;
+	remote->request_count--;
 	free(request);
 }
 
@@ -319,43 +286,41 @@ static struct pending *new_request(
 		.waited = waited,
 	};
 	remote->requests = request;
+	remote->request_count++;
 	return request;
 }
 
-/* A frame with numbers and one text; `size` bytes of payload precede the text. */
-static bool send_frame(struct fsdp_remote *remote, uint32_t id, enum remote_frame kind,
-	const void *payload, size_t size, const char *text)
+/* Sends what is in `out`, after the head of the frame. */
+static void send_frame(
+	struct fsdp_remote *remote, const struct pending *request, size_t size)
 {
-	unsigned char frame[9 + 16 + 2 + TEXT_MOST];
-	size_t length = text != NULL ? strlen(text) : 0, at = 9 + size;
-	if (length > TEXT_MOST || remote->broken != NULL)
-		return false;
-	if (size != 0)
-		memcpy(frame + 9, payload, size);
-	if (text != NULL) {
-		put(frame + at, length, 2);
-		memcpy(frame + at + 2, text, length);
-		at += 2 + length;
+	const unsigned char *bytes = remote->out;
+	put(remote->out, size + HEAD_BYTES - 4, 4);
+	put(remote->out + 4, request->id, 4);
+	remote->out[8] = (unsigned char)request->kind;
+	for (size_t left = HEAD_BYTES + size; left != 0 && remote->broken == NULL;) {
+		ssize_t done = write(remote->fd, bytes, left);
+		if (done <= 0 && errno != EINTR)
+			break_off(remote, "the helper ended");
+		bytes += done > 0 ? done : 0;
+		left -= done > 0 ? (size_t)done : 0;
 	}
-	put(frame, at - 4, 4);
-	put(frame + 4, id, 4);
-	frame[8] = (unsigned char)kind;
-	bool good = write_all(remote, frame, at);
-	explicit_bzero(frame, at); /* a URL has secrets in its query */
-	return good;
 }
 
-/* Sends the READ that was gathered. */
-static bool send_read(struct fsdp_remote *remote)
+static void send_read(struct fsdp_remote *remote, const struct pending *request)
 {
-	size_t size = 9 + remote->out_ranges * RANGE_BYTES;
-	if (remote->out_ranges == 0)
-		return true;
-	put(remote->out, size - 4, 4);
-	put(remote->out + 4, remote->out_id, 4);
-	remote->out[8] = READ;
-	remote->out_ranges = 0;
-	return remote->broken == NULL && write_all(remote, remote->out, size);
+	send_frame(remote, request, remote->out_ranges * RANGE_BYTES);
+}
+
+/* Adds a text to the frame that is sent next; false: it is too long. */
+static bool add_text(struct fsdp_remote *remote, size_t at, const char *text)
+{
+	size_t size = strlen(text);
+	if (size > TEXT_MOST)
+		return false;
+	put(remote->out + HEAD_BYTES + at, size, 2);
+	memcpy(remote->out + HEAD_BYTES + at + 2, text, size);
+	return true;
 }
 
 /* ---- blocks ---- */
@@ -388,19 +353,18 @@ static bool is_ready(const struct block *block)
 static struct block *free_block(struct fsdp_remote *remote, bool give_up)
 {
 	struct block *old = NULL;
-	for (size_t i = 0; i < remote->block_count; i++) {
+	uint64_t least = UINT64_MAX;
+	for (size_t i = 0; i < remote->block_count && least != 0; i++) {
 		struct block *block = &remote->blocks[i];
-		if (block->key == 0) {
+		bool is_free = block->key == 0;
+		uint64_t worth = is_free           ? 0
+				 : block->was_read ? block->used
+						   : ~block->used;
+		if (worth < least &&
+			(is_free || (is_ready(block) && (block->was_read || give_up)))) {
 			old = block;
-			break;
+			least = worth;
 		}
-		if (!is_ready(block) || (!block->was_read && !give_up))
-			continue;
-		if (old == NULL || (block->was_read && !old->was_read) ||
-			(block->was_read == old->was_read &&
-				(block->was_read ? block->used < old->used
-						 : block->used > old->used)))
-			old = block;
 	}
 	if (old != NULL && old->bytes == NULL)
 		old->bytes = malloc(BLOCK);
@@ -413,8 +377,8 @@ static bool request_bytes(struct fsdp_remote *remote, const struct fsdp_remote_f
 {
 	uint64_t offset = index * BLOCK;
 	uint32_t size = (uint32_t)fsdp_min(BLOCK, file->size - offset);
-	unsigned char *last = remote->out + 9 + (remote->out_ranges - 1) * RANGE_BYTES;
-	struct received before = { last, last + RANGE_BYTES, false };
+	unsigned char *next = remote->out + HEAD_BYTES + remote->out_ranges * RANGE_BYTES;
+	struct fsdp_cursor last = fsdp_cursor(fsdp_span(next - RANGE_BYTES, RANGE_BYTES));
 	*block = (struct block){
 		.key = key_of(file, index),
 		.size = size,
@@ -424,62 +388,52 @@ static bool request_bytes(struct fsdp_remote *remote, const struct fsdp_remote_f
 	};
 	request->left += size;
 	remote->queued_bytes += size;
-	if (remote->out_ranges != 0 && take(&before, 4) == file->number) {
-		uint64_t begin = take(&before, 8), length = take(&before, 4);
+	if (remote->out_ranges != 0 && fsdp_cursor_read_u32le(&last) == file->number) {
+		uint64_t begin = fsdp_cursor_read_u64le(&last);
+		uint64_t length = fsdp_cursor_read_u32le(&last);
 		if (begin + length == offset && length + size <= RANGE_MOST) {
-			put(last + 12, length + size, 4);
+			put(next - 4, length + size, 4);
 			return true;
 		}
 	}
-	last += RANGE_BYTES;
-	put(last, file->number, 4);
-	put(last + 4, offset, 8);
-	put(last + 12, size, 4);
+	put(next, file->number, 4);
+	put(next + 4, offset, 8);
+	put(next + 12, size, 4);
 	remote->out_ranges++;
 	remote->waiting++;
 	return remote->out_ranges < RANGES_MOST;
 }
 
-/* A READ is begun: nothing is gathered. */
-static struct pending *begin_read(struct fsdp_remote *remote, bool waited)
+/* Before a block is asked for: which limit is reached; FSDP_LIMIT_COUNT: none. */
+static enum fsdp_limit limit_reached(const struct fsdp_remote *remote)
 {
-	struct pending *request = new_request(remote, READ, waited);
-	if (request != NULL)
-		remote->out_id = request->id;
-	remote->out_ranges = 0;
-	return request;
-}
-
-/* Before a block is asked for. */
-static bool is_at_limit(const struct fsdp_remote *remote, enum fsdp_limit *ret_limit)
-{
-	*ret_limit = FSDP_LIMIT_REMOTE_REQUESTS;
 	if (remote->waiting >= fsdp_limit(&remote->limits, FSDP_LIMIT_REMOTE_REQUESTS))
-		return true;
-	*ret_limit = FSDP_LIMIT_REMOTE_BYTES;
-	return remote->queued_bytes >=
-	       fsdp_limit(&remote->limits, FSDP_LIMIT_REMOTE_BYTES);
+		return FSDP_LIMIT_REMOTE_REQUESTS;
+	if (remote->queued_bytes >= fsdp_limit(&remote->limits, FSDP_LIMIT_REMOTE_BYTES))
+		return FSDP_LIMIT_REMOTE_BYTES;
+	return FSDP_LIMIT_COUNT;
 }
 
 /* Asks for what is next in the queue, once half of the blocks were read. What is begun of
  * a range is asked for to its end, so that it is one request. */
 static void request_ahead(struct fsdp_remote *remote)
 {
-	size_t most = remote->block_count / 4 * 3, ahead;
+	size_t most = remote->block_count / 4 * 3, ahead = 0;
 	struct pending *request = NULL;
-	enum fsdp_limit limit;
 	bool room = true;
 	if (remote->queued == remote->queue.count)
 		remote->queued = remote->queue.count = 0;
-	if (remote->queue.count == 0 || remote->broken != NULL)
+	if (most > AHEAD_MOST)
+		most = AHEAD_MOST;
+	if (remote->queue.count == 0 || remote->broken != NULL ||
+		remote->request_count >= REQUESTS_MOST)
 		return;
 	/* Those on their way, and those that were not read yet. */
-	size_t count = 0;
 	for (size_t i = 0; i < remote->block_count; i++)
-		count += remote->blocks[i].key != 0 && !remote->blocks[i].was_read;
-	ahead = count;
-	if (ahead > remote->block_count / 2)
+		ahead += remote->blocks[i].key != 0 && !remote->blocks[i].was_read;
+	if (ahead > most / 3 * 2)
 		return;
+	remote->out_ranges = 0;
 	while (room && remote->queued < remote->queue.count) {
 		struct ahead *range = fsdp_vec_at(&remote->queue, remote->queued);
 		const struct fsdp_remote_file *file =
@@ -494,8 +448,8 @@ static void request_ahead(struct fsdp_remote *remote)
 		if (!range->is_begun && ahead + wanted >= most)
 			break;
 		if (find_block(remote, key_of(file, index)) == NULL) {
-			if (request == NULL && !is_at_limit(remote, &limit))
-				request = begin_read(remote, false);
+			if (request == NULL && limit_reached(remote) == FSDP_LIMIT_COUNT)
+				request = new_request(remote, READ, false);
 			block = request != NULL ? free_block(remote, false) : NULL;
 			if (block == NULL)
 				break;
@@ -509,54 +463,43 @@ static void request_ahead(struct fsdp_remote *remote)
 	}
 	if (request != NULL && request->left == 0)
 		forget_request(remote, request);
-	else
-		send_read(remote);
+	else if (request != NULL)
+		send_read(remote, request);
 }
 
 /* ---- answers ---- */
 
-static bool is_printable(struct fsdp_span text)
-{
-	for (size_t i = 0; i < text.size; i++)
-		if (text.data[i] < ' ' || text.data[i] > '~')
-			return false;
-	return true;
-}
-
 /* Names as a local directory may have them, with a slash between two. */
 static bool are_names(struct fsdp_span names)
 {
-	if (names.size == 0 || names.size > TEXT_MOST)
-		return false;
-	while (names.data != NULL) {
-		struct fsdp_span name = fsdp_span_first(names, '/');
-		if (name.size == 0 || fsdp_span_is(name, ".") ||
-			fsdp_span_is(name, "..") ||
-			memchr(name.data, '\0', name.size) != NULL)
+	size_t begin = 0;
+	for (size_t i = 0; i <= names.size; i++) {
+		if (i != names.size && names.data[i] != '/')
+			continue;
+		struct fsdp_span name = fsdp_span(names.data + begin, i - begin);
+		if (name.size == 0 || fsdp_span_is(name, ".") || fsdp_span_is(name, ".."))
 			return false;
-		names = name.size == names.size ? (struct fsdp_span){ 0 }
-						: fsdp_span(names.data + name.size + 1,
-							  names.size - name.size - 1);
+		begin = i + 1;
 	}
-	return true;
+	return names.size <= TEXT_MOST && memchr(names.data, '\0', names.size) == NULL;
 }
 
 static bool parse_entry(struct fsdp_remote *remote, const struct pending *request,
-	struct received *frame, struct fsdp_entry *ret_entry)
+	struct fsdp_cursor *frame, struct fsdp_entry *ret_entry)
 {
 	static const unsigned char digests[] = { 0, 32, 16, 4, 8 };
-	unsigned kind = (unsigned)take(frame, 1);
-	uint32_t number = (uint32_t)take(frame, 4);
-	uint64_t size = take(frame, 8);
-	int64_t mtime = (int64_t)take(frame, 8);
+	unsigned kind = (unsigned)fsdp_cursor_read_le(frame, 1);
+	uint32_t number = fsdp_cursor_read_u32le(frame);
+	uint64_t size = fsdp_cursor_read_u64le(frame);
+	int64_t mtime = (int64_t)fsdp_cursor_read_u64le(frame);
 	struct fsdp_span name = parse_text(frame);
-	unsigned digest = (unsigned)take(frame, 1);
-	if (frame->is_short || kind > 1 || digest >= sizeof digests)
+	unsigned digest = (unsigned)fsdp_cursor_read_le(frame, 1);
+	if (!frame->ok || kind > 1 || digest >= sizeof digests)
 		return break_rules(remote);
-	struct fsdp_span bytes = parse_bytes(frame, digests[digest]);
-	if (frame->is_short || !are_names(name) ||
-		memchr(name.data, '/', name.size) != NULL || size >> 55 != 0 ||
-		(kind == 0 && number != remote->files.count) || number >= 1 << 23)
+	struct fsdp_span bytes = fsdp_cursor_read_span(frame, digests[digest]);
+	if (!frame->ok || !are_names(name) || memchr(name.data, '/', name.size) != NULL ||
+		size >> 55 != 0 || (kind == 0 && number != remote->files.count) ||
+		number >= 1 << 23)
 		return break_rules(remote);
 	*ret_entry = (struct fsdp_entry){
 		.name = fsdp_arena_copy(&remote->arena, name),
@@ -586,10 +529,10 @@ static bool parse_entry(struct fsdp_remote *remote, const struct pending *reques
 }
 
 static bool parse_entries(
-	struct fsdp_remote *remote, struct pending *request, struct received *frame)
+	struct fsdp_remote *remote, struct pending *request, struct fsdp_cursor *frame)
 {
 	uint64_t most = fsdp_limit(&remote->limits, FSDP_LIMIT_FILES);
-	while (frame->at != frame->end) {
+	while (fsdp_cursor_left(frame) != 0) {
 		struct fsdp_entry entry;
 		if (request->list->found.count >= most)
 			return break_off(remote,
@@ -603,91 +546,73 @@ static bool parse_entries(
 }
 
 static bool parse_root(
-	struct fsdp_remote *remote, struct pending *request, struct received *frame)
+	struct fsdp_remote *remote, struct pending *request, struct fsdp_cursor *frame)
 {
-	struct root *root = request->root;
-	unsigned kind = (unsigned)take(frame, 1);
+	static const enum fsdp_remote_kind kinds[] = { FSDP_REMOTE_NOTHING,
+		FSDP_REMOTE_FILE, FSDP_REMOTE_FOLDER };
+	unsigned kind = (unsigned)fsdp_cursor_read_le(frame, 1);
 	struct fsdp_entry entry;
-	if (kind > 2)
+	if (kind >= FSDP_COUNT(kinds))
 		return break_rules(remote);
-	if (kind == 1) {
+	request->root->kind = kinds[kind];
+	if (request->root->kind == FSDP_REMOTE_FILE) {
 		if (!parse_entry(remote, request, frame, &entry))
 			return false;
 		if (entry.kind != FSDP_ENTRY_FILE)
 			return break_rules(remote);
-		root->file = fsdp_remote_file(remote, entry.file);
+		request->root->file = fsdp_remote_file(remote, entry.file);
 	}
 	parse_text(frame); /* the revision */
-	root->kind = kind == 0   ? FSDP_REMOTE_NOTHING
-		     : kind == 1 ? FSDP_REMOTE_FILE
-				 : FSDP_REMOTE_FOLDER;
-	request->done = true;
 	return true;
 }
 
 static bool parse_data(
-	struct fsdp_remote *remote, struct pending *request, struct received *frame)
+	struct fsdp_remote *remote, struct pending *request, struct fsdp_cursor *frame)
 {
-	uint64_t number = take(frame, 4), offset = take(frame, 8);
-	if (frame->is_short || number >= remote->files.count ||
-		(size_t)(frame->end - frame->at) > request->left || offset > INT64_MAX)
+	uint64_t number = fsdp_cursor_read_u32le(frame);
+	uint64_t offset = fsdp_cursor_read_u64le(frame);
+	if (!frame->ok || number >= remote->files.count ||
+		fsdp_cursor_left(frame) > request->left || offset > INT64_MAX)
 		return break_rules(remote);
 	const struct fsdp_remote_file *file = fsdp_remote_file(remote, (uint32_t)number);
-	while (frame->at != frame->end) {
+	while (fsdp_cursor_left(frame) != 0) {
 		struct block *block = find_block(remote, key_of(file, offset / BLOCK));
 		if (block == NULL || block->request != request->id || is_ready(block) ||
 			offset % BLOCK != block->filled)
 			return break_rules(remote);
 		size_t part = (size_t)fsdp_min(
-			(uint64_t)(frame->end - frame->at), block->size - block->filled);
-		memcpy(block->bytes + block->filled, frame->at, part);
+			fsdp_cursor_left(frame), block->size - block->filled);
+		memcpy(block->bytes + block->filled, fsdp_cursor_read(frame, part), part);
 		block->filled += (uint32_t)part;
-		frame->at += part;
 		offset += part;
 		request->left -= part;
 	}
 	return true;
 }
 
-static bool parse_counts(
-	struct fsdp_remote *remote, struct pending *request, struct received *frame)
+static void parse_counts(struct fsdp_remote_counts *counts, struct fsdp_cursor *frame)
 {
-	struct fsdp_remote_counts *counts = request->counts;
-	counts->lists = take(frame, 8);
-	counts->gets = take(frame, 8);
-	counts->heads = take(frame, 8);
-	counts->retries = take(frame, 8);
-	counts->bytes = take(frame, 8);
-	struct fsdp_span name = parse_text(frame);
-	if (name.size >= sizeof counts->backend || !is_printable(name))
-		return break_rules(remote);
-	if (name.size != 0)
-		memcpy(counts->backend, name.data, name.size);
-	counts->backend[name.size] = '\0';
-	request->done = true;
-	return true;
+	counts->lists = fsdp_cursor_read_u64le(frame);
+	counts->gets = fsdp_cursor_read_u64le(frame);
+	counts->heads = fsdp_cursor_read_u64le(frame);
+	counts->retries = fsdp_cursor_read_u64le(frame);
+	counts->bytes = fsdp_cursor_read_u64le(frame);
+	parse_printable(frame, counts->backend, sizeof counts->backend);
 }
 
 static bool parse_failure(
-	struct fsdp_remote *remote, struct pending *request, struct received *frame)
+	struct fsdp_remote *remote, struct pending *request, struct fsdp_cursor *frame)
 {
-	unsigned code = (unsigned)take(frame, 1);
-	take(frame, 4);
-	struct fsdp_span detail = parse_text(frame);
-	if (code == 0 || code >= sizeof failures / sizeof *failures ||
-		detail.size >= sizeof request->detail || !is_printable(detail))
-		return break_rules(remote);
-	request->failed = (unsigned char)code;
-	if (detail.size != 0)
-		memcpy(request->detail, detail.data, detail.size);
+	request->failure.code = (unsigned char)fsdp_cursor_read_le(frame, 1);
+	fsdp_cursor_skip(frame, 4);
+	parse_printable(frame, request->failure.detail, sizeof request->failure.detail);
 	/* What was asked for and did not come is not there. */
 	for (size_t i = 0; i < remote->block_count; i++)
 		if (remote->blocks[i].key != 0 &&
 			remote->blocks[i].request == request->id &&
 			!is_ready(&remote->blocks[i]))
 			remote->blocks[i].key = 0;
-	request->done = true;
-	return true;
+	return request->failure.code != 0 && request->failure.code < FSDP_COUNT(failures);
 }
 
 static void announce(
@@ -708,74 +633,66 @@ static void announce(
 		return;
 	}
 	/* Without memory it is asked for when it is read. */
-	if (!fsdp_vec_add(&remote->queue, &range))
+	fsdp_vec_append(&remote->queue, &range);
+}
+
+/* What is announced of the files of a directory. */
+struct announcing {
+	uint64_t room;
+	size_t document_count, file_count;
+};
+
+static void announce_file(struct fsdp_remote *remote, struct announcing *so_far,
+	struct fsdp_span name, uint32_t number, uint64_t size)
+{
+	bool is_packed = fsdp_span_ends_any(name, ".pt .pth .bin .ckpt");
+	uint64_t head = 0, tail = 0;
+	if (fsdp_span_is(name, ".metadata")) {
+		head = size <= METADATA_MOST ? size : 0;
+	} else if (is_packed || fsdp_span_ends(name, FSDP_SPAN(".safetensors"))) {
+		if (so_far->file_count++ < FILES_MOST) {
+			head = size <= SMALL ? size : BLOCK;
+			tail = is_packed && size > SMALL ? TAIL : 0;
+		}
+	} else if (size <= SMALL &&
+		   (fsdp_span_ends_any(name, ".json .txt .yaml .toml") ||
+			   memchr(name.data, '.', name.size) == NULL) &&
+		   so_far->document_count++ < DOCUMENTS_MOST) {
+		head = size;
+	}
+	if (head + tail > so_far->room)
 		return;
+	so_far->room -= head + tail;
+	announce(remote, number, 0, head);
+	announce(remote, number, size - tail, tail);
 }
 
 static void announce_folder(struct fsdp_remote *remote, struct remote_list *list)
 {
-	uint64_t room = (uint64_t)remote->block_count * BLOCK / 2;
-	size_t document_count = 0, file_count = 0;
-	if (list->was_announced)
-		return;
+	struct announcing so_far = { (uint64_t)remote->block_count * BLOCK / 2, 0, 0 };
+	for (size_t i = 0; i < list->count && !list->was_announced; i++)
+		if (list->entries[i].kind == FSDP_ENTRY_FILE)
+			announce_file(remote, &so_far, list->entries[i].name,
+				list->entries[i].file, list->entries[i].size);
 	list->was_announced = true;
-	for (size_t i = 0; i < list->count; i++) {
-		const struct fsdp_entry *entry = &list->entries[i];
-		struct fsdp_span name = entry->name;
-		bool is_packed = fsdp_span_ends_any(name, ".pt .pth .bin .ckpt");
-		uint64_t head = 0, tail = 0;
-		if (entry->kind != FSDP_ENTRY_FILE || entry->size == 0)
-			continue;
-		if (fsdp_span_is(name, ".metadata")) {
-			if (entry->size <= METADATA_MOST)
-				head = entry->size;
-		} else if (is_packed || fsdp_span_ends(name, FSDP_SPAN(".safetensors"))) {
-			if (file_count++ < FILES_MOST) {
-				head = entry->size <= SMALL ? entry->size : BLOCK;
-				tail = is_packed && entry->size > SMALL ? TAIL : 0;
-			}
-		} else if (entry->size <= SMALL &&
-			   (fsdp_span_ends_any(name, ".json .txt .yaml .toml") ||
-				   memchr(name.data, '.', name.size) == NULL) &&
-			   document_count++ < DOCUMENTS_MOST) {
-			head = entry->size;
-		}
-		head = fsdp_min(head, entry->size);
-		if (head + tail > room)
-			continue;
-		room -= head + tail;
-		announce(remote, entry->file, 0, head);
-		if (tail != 0)
-			announce(remote, entry->file, entry->size - tail, tail);
-	}
 }
 
-static bool end_list(struct fsdp_remote *remote, const struct pending *request)
+static bool end_list(struct fsdp_remote *remote, struct remote_list *list)
 {
-	struct remote_list *list = request->list;
-	list->is_done = true;
-	list->failed = request->failed;
-	memcpy(list->detail, request->detail, sizeof list->detail);
-	/* By name, each once: a directory counts more than an object of its name. */
-	size_t kept = 0;
 	list->entries =
 		FSDP_TAKE(list->found.arena, list->entries, list->found.count + 1);
-	if (list->entries == NULL)
+	if (list->entries == NULL || !fsdp_vec_sort(&list->found, fsdp_entry_compare))
 		return false;
-	for (size_t i = 0; i < list->found.count; i++)
-		list->entries[i] = *(struct fsdp_entry *)fsdp_vec_at(&list->found, i);
-	qsort(list->entries, list->found.count, sizeof *list->entries,
-		fsdp_entry_compare);
+	/* By name, each once: a directory counts more than an object of its name. */
 	for (size_t i = 0; i < list->found.count; i++) {
-		if (kept != 0 && fsdp_span_equal(list->entries[kept - 1].name,
-					 list->entries[i].name)) {
-			if (list->entries[i].kind == FSDP_ENTRY_DIRECTORY)
-				list->entries[kept - 1] = list->entries[i];
-			continue;
-		}
-		list->entries[kept++] = list->entries[i];
+		const struct fsdp_entry *entry = fsdp_vec_at(&list->found, i);
+		struct fsdp_entry *next = &list->entries[list->count];
+		if (list->count == 0 || !fsdp_span_equal(next[-1].name, entry->name))
+			list->entries[list->count++] = *entry;
+		else if (entry->kind == FSDP_ENTRY_DIRECTORY)
+			next[-1] = *entry;
 	}
-	list->count = kept;
+	list->is_done = true;
 	if (list->is_opened)
 		announce_folder(remote, list);
 	return true;
@@ -783,19 +700,19 @@ static bool end_list(struct fsdp_remote *remote, const struct pending *request)
 
 static bool parse_frame(struct fsdp_remote *remote, size_t size)
 {
-	struct received frame = { remote->in, remote->in + size, false };
-	uint32_t id = (uint32_t)take(&frame, 4);
+	struct fsdp_cursor frame = fsdp_cursor(fsdp_span(remote->in, size));
+	uint32_t id = fsdp_cursor_read_u32le(&frame);
+	unsigned kind = (unsigned)fsdp_cursor_read_le(&frame, 1);
 	struct pending *request = remote->requests;
 	while (request != NULL && request->id != id)
 		request = request->next;
-	unsigned kind = (unsigned)take(&frame, 1);
-	bool good = false;
 	if (request == NULL || request->done)
 		return break_rules(remote);
+	bool good = false;
 	if (kind == FAIL)
 		good = parse_failure(remote, request, &frame);
 	else if (kind == OK && (request->kind == HELLO || request->kind == SEAL))
-		request->done = good = (parse_text(&frame), true);
+		good = (parse_text(&frame), true);
 	else if (kind == ROOT_IS && request->kind == ROOT)
 		good = parse_root(remote, request, &frame);
 	else if (kind == ENTRIES && request->kind == LIST)
@@ -803,13 +720,17 @@ static bool parse_frame(struct fsdp_remote *remote, size_t size)
 	else if (kind == DATA && request->kind == READ)
 		good = parse_data(remote, request, &frame);
 	else if (kind == COUNTS && request->kind == STATS)
-		good = parse_counts(remote, request, &frame);
+		good = (parse_counts(request->counts, &frame), true);
 	else if (kind == END && (request->kind == LIST || request->kind == READ))
-		request->done = good = request->left == 0;
-	if (!good || frame.is_short || frame.at != frame.end)
+		good = request->left == 0;
+	if (!good || !frame.ok || fsdp_cursor_left(&frame) != 0)
 		return break_rules(remote);
-	if (request->done && request->kind == LIST && !end_list(remote, request))
-		return break_off(remote, "out of memory");
+	request->done = kind != ENTRIES && kind != DATA;
+	if (request->done && request->kind == LIST) {
+		request->list->failure = request->failure;
+		if (!end_list(remote, request->list))
+			return break_off(remote, "out of memory");
+	}
 	if (request->done && !request->waited)
 		forget_request(remote, request);
 	return true;
@@ -852,8 +773,8 @@ static bool wait_frame(struct fsdp_remote *remote)
 	pthread_mutex_unlock(&remote->mutex);
 	why = read_all(remote->fd, remote->patience, head, sizeof head);
 	if (why == NULL) {
-		struct received frame = { head, head + sizeof head, false };
-		size = take(&frame, 4);
+		struct fsdp_cursor frame = fsdp_cursor(fsdp_span(head, sizeof head));
+		size = fsdp_cursor_read_u32le(&frame);
 		if (size >= 5 && size <= FRAME_MOST)
 			why = read_all(
 				remote->fd, remote->patience, remote->in, (size_t)size);
@@ -869,21 +790,23 @@ static bool wait_frame(struct fsdp_remote *remote)
 	return good;
 }
 
-/* Waits for the answer and frees the request. */
-static bool finish(struct fsdp_remote *remote, struct pending *request,
-	struct fsdp_error **ret_error)
+/* Sends a request with `size` bytes in `out`, and waits for the answer. */
+static struct remote_failure ask(struct fsdp_remote *remote, enum remote_frame kind,
+	size_t size, struct root *root, struct fsdp_remote_counts *counts)
 {
+	struct remote_failure failure = { 0 };
+	struct pending *request = new_request(remote, kind, true);
 	if (request == NULL)
-		return fsdp_fail_memory(ret_error);
+		return failure;
+	request->root = root;
+	request->url = root != NULL ? root->url : NULL;
+	request->counts = counts;
+	send_frame(remote, request, size);
 	while (!request->done && wait_frame(remote))
 		;
-	bool good = request->done && request->failed == 0;
-	if (!request->done)
-		fail_broken(remote, ret_error);
-	else if (!good)
-		fail_with(request->failed, request->detail, "", ret_error);
+	failure = request->failure;
 	forget_request(remote, request);
-	return good;
+	return failure;
 }
 
 /* ---- roots and lists ---- */
@@ -906,35 +829,21 @@ static struct root *root_of(struct fsdp_remote *remote, const char *path)
 
 bool fsdp_remote_add(struct fsdp_remote *remote, const char *name, const char *url)
 {
-	struct root *root;
 	pthread_mutex_lock(&remote->mutex);
 	const char *copy =
 		(const char *)fsdp_arena_copy(&remote->arena, fsdp_span_text(name)).data;
-	root = copy != NULL ? fsdp_vec_push(&remote->roots) : NULL;
+	struct root *root = copy != NULL ? fsdp_vec_push(&remote->roots) : NULL;
 	if (root != NULL) {
-		struct pending *request = NULL;
 		*root = (struct root){
 			.name = copy,
 			.url = strchr(url, '?') == NULL ? copy : "?",
 			.number = (uint32_t)remote->roots.count - 1,
 			.kind = FSDP_REMOTE_NOTHING,
+			.failure.code = NOTHING, /* if it is too long */
 		};
-		if (remote->broken == NULL)
-			request = new_request(remote, ROOT, true);
-		if (request != NULL) {
-			request->root = root;
-			request->url = root->url;
-			if (!send_frame(remote, request->id, ROOT, NULL, 0, url) &&
-				remote->broken == NULL) {
-				request->done = true; /* it is too long */
-				request->failed = NOTHING;
-			}
-			while (!request->done && wait_frame(remote))
-				;
-			root->failed = request->done ? request->failed : 0;
-			memcpy(root->detail, request->detail, sizeof root->detail);
-			forget_request(remote, request);
-		}
+		if (add_text(remote, 0, url))
+			root->failure = ask(remote, ROOT, 2 + strlen(url), root, NULL);
+		explicit_bzero(remote->out, OUT_MOST); /* a query has secrets */
 	}
 	pthread_mutex_unlock(&remote->mutex);
 	return root != NULL;
@@ -945,7 +854,8 @@ bool fsdp_remote_add(struct fsdp_remote *remote, const char *name, const char *u
 static struct remote_list *request_list(
 	struct fsdp_remote *remote, const struct root *root, const char *path)
 {
-	unsigned char payload[4];
+	while (remote->request_count >= REQUESTS_MOST && wait_frame(remote))
+		;
 	for (size_t i = remote->lists.count; i-- > 0;) {
 		struct remote_list *list =
 			*(struct remote_list **)fsdp_vec_at(&remote->lists, i);
@@ -966,13 +876,14 @@ static struct remote_list *request_list(
 	request->list = list;
 	request->url = root->url;
 	const char *below = path + strlen(root->name);
-	put(payload, root->number, 4);
-	remote->waiting++;
-	if (!send_frame(remote, request->id, LIST, payload, sizeof payload,
-		    below + (*below == '/'))) {
-		/* Unless the connection ended, the path is too long. */
-		list->is_done = remote->broken == NULL;
-		list->failed = NOTHING;
+	below += *below == '/';
+	put(remote->out + HEAD_BYTES, root->number, 4);
+	if (add_text(remote, 4, below)) {
+		remote->waiting++;
+		send_frame(remote, request, 4 + 2 + strlen(below));
+	} else {
+		list->is_done = true;
+		list->failure.code = NOTHING;
 		forget_request(remote, request);
 	}
 	return list;
@@ -990,17 +901,17 @@ static struct remote_list *list_folder(struct fsdp_remote *remote,
 		;
 	if (!list->is_done)
 		fail_broken(remote, ret_error);
-	else if (list->failed != 0)
-		fail_with(list->failed, list->detail, root->url, ret_error);
-	return list->is_done && list->failed == 0 ? list : NULL;
+	else if (list->failure.code != 0)
+		fail_with(&list->failure, root->url, ret_error);
+	return list->is_done && list->failure.code == 0 ? list : NULL;
 }
 
 /* Why a root cannot be read; true: it can. */
 static bool check_root(const struct fsdp_remote *remote, const struct root *root,
 	struct fsdp_error **ret_error)
 {
-	if (root->failed != 0)
-		return fail_with(root->failed, root->detail, root->url, ret_error);
+	if (root->failure.code != 0)
+		return fail_with(&root->failure, root->url, ret_error);
 	if (root->kind == FSDP_REMOTE_NOTHING && remote->broken != NULL)
 		return fail_broken(remote, ret_error);
 	return true;
@@ -1116,7 +1027,6 @@ const char *fsdp_remote_name(struct fsdp_remote *remote, const char *path, size_
 void fsdp_remote_expect_directory(
 	struct fsdp_remote *remote, const char *path, bool is_opened)
 {
-	enum fsdp_limit limit;
 	if (remote == NULL)
 		return;
 	pthread_mutex_lock(&remote->mutex);
@@ -1124,12 +1034,13 @@ void fsdp_remote_expect_directory(
 	struct fsdp_remote_file *file;
 	struct remote_list *list =
 		look(remote, path, &kind, &file, NULL) && kind == FSDP_REMOTE_FOLDER &&
-				remote->broken == NULL && !is_at_limit(remote, &limit)
+				remote->broken == NULL &&
+				limit_reached(remote) == FSDP_LIMIT_COUNT
 			? request_list(remote, root_of(remote, path), path)
 			: NULL;
 	if (list != NULL)
 		list->is_opened |= is_opened;
-	if (list != NULL && list->is_opened && list->is_done && list->failed == 0)
+	if (list != NULL && list->is_opened && list->is_done && list->failure.code == 0)
 		announce_folder(remote, list);
 	pthread_mutex_unlock(&remote->mutex);
 }
@@ -1142,9 +1053,9 @@ struct fsdp_remote_file *fsdp_remote_file(struct fsdp_remote *remote, uint32_t n
 /* ---- reading ---- */
 
 /* Whether all blocks from the first to the last are there; asks for those that are not on
- * their way. */
+ * their way, unless a limit is reached. */
 static bool have_blocks(struct fsdp_remote *remote, struct fsdp_remote_file *file,
-	uint64_t first, uint64_t last, struct pending **request, bool *limited,
+	uint64_t first, uint64_t last, struct pending **request,
 	enum fsdp_limit *ret_limit)
 {
 	bool ready = true, begun = false;
@@ -1161,18 +1072,20 @@ static bool have_blocks(struct fsdp_remote *remote, struct fsdp_remote_file *fil
 		block = free_block(remote, true);
 		if (block == NULL)
 			continue;
-		*limited |= is_at_limit(remote, ret_limit);
-		if (*limited)
+		*ret_limit = limit_reached(remote);
+		if (*ret_limit != FSDP_LIMIT_COUNT)
 			break;
-		if (!begun)
-			*request = begin_read(remote, true);
+		if (!begun) {
+			*request = new_request(remote, READ, true);
+			remote->out_ranges = 0;
+		}
 		if (*request == NULL)
 			break;
 		begun = true;
 		request_bytes(remote, file, i, block, *request);
 	}
 	if (begun)
-		send_read(remote);
+		send_read(remote, *request);
 	return ready;
 }
 
@@ -1180,18 +1093,16 @@ static bool get_blocks(struct fsdp_remote *remote, struct fsdp_remote_file *file
 	uint64_t first, uint64_t last, struct fsdp_error **ret_error)
 {
 	struct pending *request = NULL;
-	enum fsdp_limit limit;
+	enum fsdp_limit limit = FSDP_LIMIT_COUNT;
 	bool good = true;
-	bool limited = false;
-	while (good &&
-		!have_blocks(remote, file, first, last, &request, &limited, &limit)) {
-		if (limited) {
+	while (good && !have_blocks(remote, file, first, last, &request, &limit)) {
+		if (limit != FSDP_LIMIT_COUNT) {
 			good = fsdp_fail_limit(
 				ret_error, limit, fsdp_limit(&remote->limits, limit));
 		} else if (request != NULL && request->done) {
-			if (request->failed != 0)
-				good = fail_with(request->failed, request->detail,
-					file->root, ret_error);
+			if (request->failure.code != 0)
+				good = fail_with(
+					&request->failure, file->root, ret_error);
 			forget_request(remote, request);
 			request = NULL;
 		} else if (remote->broken == NULL && remote->requests == NULL) {
@@ -1288,12 +1199,9 @@ bool fsdp_remote_new(int descriptor, const struct fsdp_limit_setting *limits,
 	for (size_t i = 0; i < limit_count; i++)
 		(void)fsdp_limits_set(&remote->limits, limits[i].name, limits[i].value);
 	uint64_t cache = fsdp_limit(&remote->limits, FSDP_LIMIT_REMOTE_CACHE);
-	if (cache < CACHE_LEAST)
-		cache = CACHE_LEAST;
-	cache = fsdp_min(cache, UINT64_C(4) << 30);
+	cache = fsdp_min(cache > CACHE_LEAST ? cache : CACHE_LEAST, UINT64_C(4) << 30);
 	remote->block_count = (size_t)(cache / BLOCK);
 	remote->blocks = calloc(remote->block_count, sizeof *remote->blocks);
-	remote->out = malloc(9 + RANGES_MOST * RANGE_BYTES);
 	pthread_mutex_init(&remote->mutex, NULL);
 	pthread_cond_init(&remote->changed, NULL);
 	fsdp_budget_init(&remote->budget, &remote->limits);
@@ -1303,20 +1211,15 @@ bool fsdp_remote_new(int descriptor, const struct fsdp_limit_setting *limits,
 	fsdp_vec_init(&remote->lists, &remote->arena, sizeof(struct remote_list *));
 	fsdp_vec_init(&remote->files, &remote->arena, sizeof(struct fsdp_remote_file *));
 	fsdp_vec_init(&remote->queue, &remote->arena, sizeof(struct ahead));
-	if (remote->blocks == NULL || remote->out == NULL) {
+	if (remote->blocks == NULL) {
 		fsdp_remote_free(remote);
 		return fsdp_fail_memory(ret_error);
 	}
 	if (descriptor < 0)
 		remote->broken = "remote helper is missing";
 	pthread_mutex_lock(&remote->mutex);
-	struct pending *request = new_request(remote, HELLO, true);
-	unsigned char hello[2];
-	put(hello, VERSION, 2);
-	if (request != NULL) {
-		(void)send_frame(remote, request->id, HELLO, hello, sizeof hello, NULL);
-		(void)finish(remote, request, NULL);
-	}
+	put(remote->out + HEAD_BYTES, VERSION, 2);
+	(void)ask(remote, HELLO, 2, NULL, NULL);
 	pthread_mutex_unlock(&remote->mutex);
 	*ret_remote = remote;
 	return true;
@@ -1331,11 +1234,7 @@ void fsdp_remote_reject(struct fsdp_remote *remote, const char *message, const c
 void fsdp_remote_seal(struct fsdp_remote *remote)
 {
 	pthread_mutex_lock(&remote->mutex);
-	struct pending *request = new_request(remote, SEAL, true);
-	if (request != NULL) {
-		(void)send_frame(remote, request->id, SEAL, NULL, 0, NULL);
-		(void)finish(remote, request, NULL);
-	}
+	(void)ask(remote, SEAL, 0, NULL, NULL);
 	pthread_mutex_unlock(&remote->mutex);
 }
 
@@ -1343,12 +1242,7 @@ struct fsdp_remote_counts fsdp_remote_counts(struct fsdp_remote *remote)
 {
 	struct fsdp_remote_counts counts = { .lists = 0 };
 	pthread_mutex_lock(&remote->mutex);
-	struct pending *request = new_request(remote, STATS, true);
-	if (request != NULL) {
-		request->counts = &counts;
-		(void)send_frame(remote, request->id, STATS, NULL, 0, NULL);
-		(void)finish(remote, request, NULL);
-	}
+	(void)ask(remote, STATS, 0, NULL, &counts);
 	pthread_mutex_unlock(&remote->mutex);
 	return counts;
 }
@@ -1364,7 +1258,6 @@ void fsdp_remote_free(struct fsdp_remote *remote)
 	for (size_t i = 0; i < remote->block_count && remote->blocks != NULL; i++)
 		free(remote->blocks[i].bytes);
 	free(remote->blocks);
-	free(remote->out);
 	fsdp_arena_done(&remote->arena);
 	pthread_cond_destroy(&remote->changed);
 	pthread_mutex_destroy(&remote->mutex);
