@@ -636,7 +636,7 @@ static void announce(
 	fsdp_vec_append(&remote->queue, &range);
 }
 
-/* What is announced of the files of a directory. */
+/* What is announced of the files of a directory, or of one file at a URL. */
 struct announcing {
 	uint64_t room;
 	size_t document_count, file_count;
@@ -844,6 +844,11 @@ bool fsdp_remote_add(struct fsdp_remote *remote, const char *name, const char *u
 		if (add_text(remote, 0, url))
 			root->failure = ask(remote, ROOT, 2 + strlen(url), root, NULL);
 		explicit_bzero(remote->out, OUT_MOST); /* a query has secrets */
+	}
+	if (root != NULL && root->file != NULL) {
+		struct announcing one = { CACHE_LEAST, 0, 0 };
+		announce_file(remote, &one, fsdp_span_text(name), root->file->number,
+			root->file->size);
 	}
 	pthread_mutex_unlock(&remote->mutex);
 	return root != NULL;
@@ -1143,6 +1148,9 @@ bool fsdp_remote_read(struct fsdp_remote_file *file, uint64_t offset, void *buff
 		file->window = file->ahead = 0;
 	}
 	file->next = offset + size;
+	/* Its parts are asked for together. */
+	if (size > RANGE_MOST)
+		announce(remote, file->number, offset, size);
 	while (good && size != 0) {
 		uint64_t first = offset / BLOCK;
 		uint64_t part = fsdp_min(size, RANGE_MOST - offset % BLOCK);
