@@ -252,6 +252,17 @@ def usage():
         check("variables that choose libraries are left out", ("LD_NOTHING" in names or "PYTHONNOTHING" in names) and names)
 
 
+def drip(handler, body):
+    """Sends few bytes at a time, so that a server is never silent."""
+    handler.close_connection = True
+    try:
+        for at in range(0, len(body), 2):
+            handler.wfile.write(body[at:at + 2])
+            time.sleep(0.3)
+    except OSError:
+        pass
+
+
 class Handler(http.server.BaseHTTPRequestHandler):
     """Files of TESTDATA by ranges, below /s a faulty server, and a Hub below /api and /resolve."""
 
@@ -297,6 +308,9 @@ class Handler(http.server.BaseHTTPRequestHandler):
             Handler.tries, self.close_connection = 1, True
             self.wfile.write(f"HTTP/1.1 206 x\r\nETag: {tag}\r\nContent-Range: {where}\r\nContent-Length: {len(part)}\r\n\r\nx".encode())
             return None
+        if self.fault == "drips":
+            self.wfile.write(f"HTTP/1.1 206 x\r\nETag: {tag}\r\nContent-Range: {where}\r\nContent-Length: {len(part)}\r\n\r\n".encode())
+            return drip(self, part)
         if self.fault == "endless":
             self.wfile.write(f"HTTP/1.1 206 x\r\nETag: {tag}\r\nContent-Range: {where}\r\n\r\n".encode())
             try:
@@ -375,6 +389,11 @@ def web(servers):
         Handler.fault = ""
         check(f"a server with a fault: {fault}", (found[0] not in status or word not in found[1] + found[2] or
                                                    SECRET in found[1] + found[2]) and found)
+    Handler.fault, begun = "drips", time.monotonic()
+    found = run(["info", url], FSDP_INSPECT_TIMEOUT="1")
+    Handler.fault = ""
+    check("an answer that takes four times the timeout is given up", (
+        found[0] != 2 or "cannot reach the server (127.0.0.1: timed_out)" not in found[2] or time.monotonic() - begun > 30) and found)
     found = run(["info", f"{base}/elsewhere/x.pt"])
     check("a redirect to a private address is not followed", (found[0] != 2 or "redirects to another place (10.0.0.1)" not in found[2] or
                                                               SECRET in found[2]) and found)
@@ -532,7 +551,7 @@ def redirects():
                                                                      "2002:a9fe:a9fe::1", "100.100.100.200")] +
                                   [(place, False, False) for place in ("93.184.216.34", "2606:2800:220:1::1", "name.example")]):
         try:
-            helper.check_address("host", place, named)
+            helper.check_address(place, named)
             found = False
         except helper.Fail:
             found = True
@@ -624,7 +643,7 @@ def proxy(servers):
     url = f"http://127.0.0.1:{servers[0].server_port}/torch-zip/state-dict/model.pt"
     wrong = {}
     for word, url, status, message, connections in ((SECRET, url, 0, "", True), ("wrong" + SECRET, url, 2, "the proxy refuses)", True),
-                                                    (SECRET, "https://169.254.169.254/x.pt", 2, "is a link-local or metadata address)", False)):
+                                                    (SECRET, "https://169.254.169.254/x.pt", 2, "(169.254.169.254: a link-local or metadata address)", False)):
         Proxy.seen.clear()
         place = f"http://name:{word}@127.0.0.1:{server.server_port}"
         found = run(["info", url], HTTP_PROXY=place, HTTPS_PROXY=place)
@@ -793,6 +812,9 @@ class Faulty(http.server.BaseHTTPRequestHandler):
                 for at in range(0, len(part), len(part) // 6 + 1):
                     time.sleep(0.4)
                     self.wfile.write(part[at:at + len(part) // 6 + 1])
+            elif fault == "drips":
+                self.answer(206, b"", Content_Range=where, **{"Content-Length": len(part)}, **tag)
+                drip(self, part)
             else:
                 self.answer(206, part, Content_Range=where, **tag)
 
@@ -805,7 +827,7 @@ STORE_FAULTS = (
     ("no bucket", 2, "no such bucket, container or repository (NoSuchBucket)"), ("slow down", 2, "the store asks to slow down (SlowDown)"),
     ("odd", 2, "cannot be read (Teapot)"), ("broken", 2, "cannot be read (HTTP 500"), ("region", 2, "redirects to another place (AWS_REGION is not that of the bucket)"),
     ("empty", 2, "s3://bucket/run: no such file or directory"), ("cut", 2, "cannot reach the server (connection_lost)"),
-    ("hangs", 2, "cannot reach the server (timed_out)"), ("gone", 2, "/model.safetensors: no such file or directory"),
+    ("hangs", 2, "cannot reach the server (timed_out)"), ("drips", 2, "cannot reach the server (timed_out)"), ("gone", 2, "/model.safetensors: no such file or directory"),
     ("changed", 2, "/model.safetensors: the file changed since the directory was listed"),
     ("read denied", 2, "/model.safetensors: access denied (AccessDenied)"),
     ("no ranges", 2, "/model.safetensors: the server ignores range requests"),
@@ -822,7 +844,7 @@ def store_faults():
             server.body = stream.read()
         threading.Thread(target=server.serve_forever, daemon=True).start()
     variables = {"AWS_ENDPOINT_URL": f"http://127.0.0.1:{servers[0].server_port}", "AWS_ACCESS_KEY_ID": SECRET, "AWS_REGION": "us-east-1",
-                 "AWS_SECRET_ACCESS_KEY": SECRET, "AWS_SESSION_TOKEN": SECRET, "FSDP_INSPECT_TIMEOUT": "1"}
+                 "AWS_SECRET_ACCESS_KEY": SECRET, "AWS_SESSION_TOKEN": SECRET, "FSDP_INSPECT_TIMEOUT": "2"}
     account = tempfile.NamedTemporaryFile("w", suffix=".json")
     json.dump({"gcs_base_url": variables["AWS_ENDPOINT_URL"], "disable_oauth": True, "client_email": "", "private_key": SECRET,
                "private_key_id": ""}, account)
@@ -838,11 +860,12 @@ def store_faults():
         wrong = {}
         Faulty.seen.clear()
         # The retries of s3fs take long, and it looks for the region of the bucket.
-        slow = ("busy twice", "slow down", "cut", "hangs", "region", "broken") if forced == "fsspec" else ()
+        slow = ("busy twice", "slow down", "cut", "hangs", "region", "broken") if forced == "fsspec" else ("drips",) * (scheme != "s3")
         for fault, status, words in (row for row in STORE_FAULTS if row[0] not in slow):
             servers[0].fault = servers[1].fault = fault
             Faulty.tries = 0
-            found = run(["info", scheme + "://bucket/run"], FSDP_INSPECT_REMOTE=forced, **variables, **emulator)
+            found = run(["info", scheme + "://bucket/run"], **{**variables, **emulator, "FSDP_INSPECT_REMOTE": forced,
+                        "FSDP_INSPECT_TIMEOUT": "5" if forced == "fsspec" else "2"})
             # obstore follows redirects of Google and Azure: what comes from there has no ETag of the list.
             words = "the file changed since" if fault == "redirect" and scheme != "s3" else words.replace("s3:", scheme + ":")
             if found[0] != status or words not in found[2] or SECRET in found[1] + found[2] or "(Word)" in found[2]:

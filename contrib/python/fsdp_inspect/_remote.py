@@ -5,31 +5,22 @@ Built into the program, which runs it with `python3 -I -c`. Reads lists and rang
 and nothing else, and never parses them. Errors are sent as numbers: their texts may contain secrets.
 """
 
-import base64
 import collections
 import contextlib
 import datetime
-import difflib
 import functools
-import http.client
-import ipaddress
 import itertools
-import json
 import os
-import queue
 import random
 import re
 import resource
+import select
 import site
 import socket
-import ssl
 import struct
-import subprocess
 import sys
 import threading
 import time
-import types
-import urllib.request  # for the settings of proxies alone: its openers pass credentials on
 from urllib.parse import quote, unquote, urljoin, urlsplit
 
 HELLO, ROOT, SEAL, LIST, READ, STATS = 1, 2, 3, 4, 6, 8
@@ -37,16 +28,15 @@ OK, ROOT_IS, ENTRIES, DATA, END, FAIL, COUNTS = range(128, 135)
 NO_BUCKET, NOTHING, NO_CREDENTIALS, DENIED, EXPIRED, SLOW, CHANGED = range(1, 8)
 UNREACHABLE, NO_RANGES, NO_PACKAGE, REDIRECT, OTHER = range(8, 13)
 FRAME_MOST, DATA_MOST, BLOCK, RANGE_MOST, RANGES_MOST = (1 << 20) + 64, 1 << 20, 64 << 10, 4 << 20, 4096
-FLIGHT_MOST, QUEUE_MOST, UNIT, PAGE_MOST = 64 << 20, 32 << 20, 256, 8 << 20
-MEMORY_MOST, FILES_MOST, TRIES, REQUESTS_MOST, SECONDS, REDIRECT_SECONDS = 4 << 30, 1 << 23, 6, 6, 120, 600
-TIMEOUT = float(os.environ.get("FSDP_INSPECT_TIMEOUT", 30))
+FLIGHT_MOST, PAGE_MOST, MEMORY_MOST, FILES_MOST = 64 << 20, 8 << 20, 4 << 30, 1 << 23
+TRIES, REQUESTS_MOST, REDIRECT_SECONDS, TIMEOUT = 6, 6, 600, float(os.environ.get("FSDP_INSPECT_TIMEOUT", 30))
+SECONDS = 4 * TIMEOUT  # of one request, and of all tries of it
 # Of each scheme of stores its class in obstore and its package beside fsspec.
 STORES = {"s3": ("S3Store", "s3fs"), "gs": ("GCSStore", "gcsfs"),
           "az": ("AzureStore", "adlfs"), "abfss": ("AzureStore", "adlfs")}
 SUFFIXES = ".safetensors", ".pt", ".pth", ".bin", ".ckpt", ".distcp", ".metadata", ".json", ".tar"
-CREDENTIALS = ("AWS_ACCESS_KEY_ID", "AWS_WEB_IDENTITY_TOKEN_FILE",
-               "AWS_CONTAINER_CREDENTIALS_RELATIVE_URI", "AWS_CONTAINER_CREDENTIALS_FULL_URI")
-BUNDLES = "AWS_CA_BUNDLE", "REQUESTS_CA_BUNDLE"
+CREDENTIALS = "AWS_ACCESS_KEY_ID", "AWS_WEB_IDENTITY_TOKEN_FILE", "AWS_CONTAINER_CREDENTIALS_"
+BUNDLES, PROXIES = ("AWS_CA_BUNDLE", "REQUESTS_CA_BUNDLE"), ("http_proxy", "https_proxy", "all_proxy")
 METADATA = "fd00:ec2::254", "168.63.129.16", "100.100.100.200"  # others are link-local
 # Where obstore goes for S3 and for roles; all else is behind a proxy that is none.
 AWS = ".amazonaws.com,.amazonaws.com.cn,169.254.169.254,169.254.170.2,169.254.170.23"
@@ -113,7 +103,7 @@ def fail_of(error):
 
 class Store:
     """What is at or below a URL. Subclasses open it, and have rows of a list, the file at the URL (head), and read:
-    Content-Range and tag of an answer, and what returns its bytes."""
+    bytes, after a check of Content-Range and tag of the answer."""
 
     is_bucket, tries = True, TRIES  # a bucket: a call is a request, and each file has a tag
 
@@ -174,15 +164,16 @@ class Store:
 
     def get(self, file, begin, end):
         """The bytes of the version that was listed."""
-        (where, tag, body), size = self.read(file, begin, end), file.size
-        asked = f"bytes {begin}-{end - 1}/{size}"
-        if where is None or where == f"bytes 0-{size - 1}/{size}" != asked:
-            raise Fail(NO_RANGES)
-        if tag != file.tag or not tag and self.is_bucket or not where.endswith(f"/{size}"):
-            raise Fail(CHANGED)
-        if where != asked:
-            raise Fail(OTHER, "wrong Content_Range")
-        found = body()
+        def check(where, tag):
+            asked = f"bytes {begin}-{end - 1}/{file.size}"
+            if where is None or where == f"bytes 0-{file.size - 1}/{file.size}" != asked:
+                raise Fail(NO_RANGES)
+            if tag != file.tag or not tag and self.is_bucket or not where.endswith(f"/{file.size}"):
+                raise Fail(CHANGED)
+            if where != asked:
+                raise Fail(OTHER, "wrong Content_Range")
+
+        found = self.read(file, begin, end, check)
         if len(found) > end - begin:
             raise Fail(OTHER, "more bytes than were asked for")
         if len(found) < end - begin:
@@ -196,15 +187,16 @@ def host_of(url):
 
 @functools.lru_cache(None)
 def tls():
+    import ssl
     context = ssl.create_default_context()
     for path in filter(None, map(os.environ.get, BUNDLES)):
         context.load_verify_locations(path)
     return context
 
 
-def check_address(host, place, named):
+def check_address(place, named):
     """Refuses instance metadata, and what is not public unless the user named the host."""
-    host = host_of("//" + host)
+    import ipaddress
     try:  # all forms of numbers that a connection takes
         found = socket.getaddrinfo(place, None, flags=socket.AI_NUMERICHOST)[0][4][0]
     except OSError:
@@ -212,41 +204,49 @@ def check_address(host, place, named):
     address = ipaddress.ip_address(found.partition("%")[0])
     address = getattr(address, "ipv4_mapped", None) or getattr(address, "sixtofour", None) or address
     if address.is_link_local or str(address) in METADATA:
-        raise Fail(OTHER, host + " is a link-local or metadata address")
+        raise Fail(OTHER, "a link-local or metadata address")
     kinds = "is_multicast", "is_reserved", "is_site_local"  # NAT64 is reserved
     if not named and (not address.is_global or any(getattr(address, kind, 0) for kind in kinds)):
-        raise Fail(REDIRECT, host)
+        raise Fail(REDIRECT)
 
 
 def connect(parts, named):
-    host, is_tls = parts.hostname, parts.scheme == "https"
-    port = parts.port or (443 if is_tls else 80)
+    import base64
+    import http.client
+    import urllib.request  # for the settings of proxies alone: its openers pass credentials on
+    host, port = parts.hostname, parts.port or (443 if parts.scheme == "https" else 80)
     proxy = not urllib.request.proxy_bypass(host) and urllib.request.getproxies().get(parts.scheme)
     place = urlsplit("//" + proxy.rpartition("//")[2]) if proxy else parts
     connection = http.client.HTTPConnection(place.hostname, place.port or (80 if proxy else port), timeout=TIMEOUT)
-    check_address(host, host, named)
+    check_address(host, named)
     if proxy:
         pair = base64.b64encode(unquote(place.netloc.rpartition("@")[0]).encode()).decode()
         connection.set_tunnel(host, port, {"Proxy-Authorization": "Basic " + pair} if pair else {})
     connection.connect()
     connection.auto_open = False  # it would ask another address, without TLS
     if not proxy:
-        check_address(host, connection.sock.getpeername()[0], named)
-    if is_tls:
+        check_address(connection.sock.getpeername()[0], named)
+    if parts.scheme == "https":
         connection.sock = tls().wrap_socket(connection.sock, server_hostname=host)
     return connection
 
 
 def request(parts, headers, most, named):
     """One request: status, headers and body. *named: the user named the host."""
-    key = parts.scheme, parts.netloc, named
+    key, end, body = (*parts[:2], named), time.monotonic() + SECONDS, bytearray()
     path = parts._replace(scheme="", netloc="", path=parts.path or "/", fragment="").geturl()
     headers = {"Accept-Encoding": "identity", "User-Agent": "fsdp-inspect", **headers}
     connection = idle.__dict__.pop(key, None) or connect(parts, named)
     connection.request("GET", quote(path, safe="!#$%&'()*+,/:;=?@[]~"), headers=headers)
     answer = connection.getresponse()
     # A whole file is not read to its end, and nothing further than shows that it is too long.
-    body = b"" if answer.status == 200 and (answer.length or 0) > most else answer.read(most + 1)
+    is_wanted = answer.status != 200 or (answer.length or 0) <= most
+    while is_wanted and len(body) <= most and (part := answer.read1(most + 1 - len(body))):
+        body += part
+        if time.monotonic() > end:
+            raise TimeoutError
+    if answer.length == 0:
+        answer.close()
     if answer.isclosed() and connection.sock is not None and len(idle.__dict__) < 8:
         idle.__dict__[key] = connection
     else:
@@ -266,9 +266,12 @@ class Http(Store):  # one file of a server
             raise Fail(OTHER, name) from None
         self.secrets = {name.strip(): value.strip() for name, value in pairs}
 
-    def ask(self, url, most, count="gets", **headers):
-        """Content-Range, None: a long file whole; version and body; headers; where from. Follows redirects to https,
-        or on the host of the URL, which alone gets secrets."""
+    def ask(self, place, most, count="gets", **headers):
+        """Content-Range, None: a long file whole; version, body and headers. Follows redirects to https, or on the host
+        of the URL, which alone gets secrets. Where they led is asked until that is old or refused."""
+        url, until = self.places.get(place, (place, 0.0))
+        is_led = time.monotonic() < until
+        url = url if is_led else place
         for _ in range(REQUESTS_MOST):
             parts = urlsplit(url)
             is_named = parts.hostname == self.named.hostname
@@ -279,46 +282,34 @@ class Http(Store):  # one file of a server
             secrets = self.secrets if parts[:2] == self.named[:2] else {}
             try:
                 status, found, body = request(parts, {**headers, **secrets}, most, is_named)
-            except (OSError, http.client.HTTPException) as error:
+            except Exception as error:
                 failure = fail_of(error)
-                failure.detail = ": ".join(filter(None, (host_of(url), failure.detail)))
-                raise failure from None
-            where, size = found.get("Content-Range", ""), found.get("Content-Length", "")
+                raise Fail(failure.code, ": ".join(filter(None, (host_of(url), failure.detail)))) from None
+            where, size, after = map(found.get, ("Content-Range", "Content-Length", "Retry-After"), ("", "", ""))
             if status in (301, 302, 303, 307, 308) and "Location" in found:
                 url = urljoin(url, found["Location"])
-                continue
-            if found.get("Content-Encoding", "identity") != "identity":
-                raise Fail(OTHER, "Content_Encoding")
-            if status == 200:
-                is_small = size.isdecimal() and int(size) <= DATA_MOST
-                where = f"bytes 0-{int(size) - 1}/{size}" if is_small else None
-            elif status != 206 and not (status == 416 and where.endswith("*/0")):
-                after = found.get("Retry-After", "")
+            elif is_led and status in (401, 403):
+                url, is_led = place, False
+            elif status not in (200, 206) and not (status == 416 and where.endswith("*/0")):
                 failure = fail_of(Exception(f"({found.get('X-Error-Code') or status})"))
                 failure.seconds = min(int(after), 30) if after.isdecimal() else 0
                 raise failure
-            return where, found.get("ETag") or found.get("Last-Modified"), body, found, url
+            elif found.get("Content-Encoding", "identity") != "identity":
+                raise Fail(OTHER, "Content_Encoding")
+            else:
+                if url != place:
+                    self.places[place] = url, until if is_led else time.monotonic() + REDIRECT_SECONDS
+                if status == 200:
+                    is_small = size.isdecimal() and int(size) <= DATA_MOST
+                    where = f"bytes 0-{int(size) - 1}/{size}" if is_small else None
+                return where, found.get("ETag") or found.get("Last-Modified"), body, found
         raise Fail(REDIRECT, host_of(url))
 
-    def read(self, file, begin, end):
-        """Where a redirect led is asked until that is old or refused."""
-        asked, found = {"Range": f"bytes={begin}-{end - 1}"}, None
-        if file.tag and file.tag[0] == '"':
-            asked["If-Match"] = file.tag
-        fresh = types.SimpleNamespace(url=file.key, until=0.0, lock=threading.Lock())
-        place = self.places.setdefault(file.key, fresh)
-        with place.lock:  # others wait for the first, and ask where it was led
-            if time.monotonic() > place.until:
-                found = self.ask(file.key, end - begin, **asked)
-                place.url, place.until = found[-1], time.monotonic() + REDIRECT_SECONDS
-        try:
-            where, tag, body, *_ = found or self.ask(place.url, end - begin, **asked)
-        except Fail as failure:
-            if failure.code != DENIED or place.url == file.key:
-                raise
-            place.until = 0.0
-            return self.read(file, begin, end)
-        return where, file.tag and tag, lambda: body
+    def read(self, file, begin, end, check):
+        match = {"If-Match": file.tag} if (file.tag or "").startswith('"') else {}
+        where, tag, body, _ = self.ask(file.key, end - begin, Range=f"bytes={begin}-{end - 1}", **match)
+        check(where, file.tag and tag)
+        return body
 
     def rows(self, prefix):
         return ()
@@ -350,8 +341,9 @@ class Hub(Http):  # a repository of models of the Hugging Face Hub, at one commi
 
     def pages(self, url):
         """What the interface answers, one page after another."""
+        import json
         while url:
-            *_, body, headers, _ = self.ask(url, PAGE_MOST, "lists")
+            *_, body, headers = self.ask(url, PAGE_MOST, "lists")
             yield json.loads(body)
             more = re.search(r'<([^>]+)>;\s*rel="next"', headers.get("Link", ""))
             url = more and urljoin(url, more[1])
@@ -392,14 +384,13 @@ class Obstore(Store):
             raise ImportError(self.name + " is older than 0.4")
         for path in filter(os.path.isfile, map(env.get, BUNDLES, ("", ""))):
             env.setdefault("SSL_CERT_FILE", path)
-        options = {"s3": self.s3, "gs": lambda env: {}}.get(self.scheme, self.azure)(env)
-        options = {name: value for name, value in options.items() if value}
+        options = {name: value for name, value in self.options(env).items() if value}
         place = options.get("endpoint") or env.get("STORAGE_EMULATOR_HOST", "")
         # Of an older one the time without a byte is that of all bytes.
         times = ("timeout", SECONDS), ("read_timeout", TIMEOUT) if version >= [0, 11] else ("timeout", TIMEOUT)
         client = {name: f"{int(seconds) or 1}s" for name, seconds in times}
         client.update(connect_timeout="10s", allow_http=place.startswith("http:"))
-        if self.scheme == "s3" and not urllib.request.getproxies().keys() & {"http", "https", "all"}:
+        if self.scheme == "s3" and not any(env.get(name) or env.get(name.upper()) for name in PROXIES):
             # It follows redirects, and passes the session token on.
             hosts = place, env.get("AWS_CONTAINER_CREDENTIALS_FULL_URI", ""), env.get("AWS_ENDPOINT_URL_STS", "")
             client.update(proxy_url="http://" + NOWHERE, proxy_excludes=",".join([AWS, *map(host_of, hosts)]))
@@ -407,14 +398,15 @@ class Obstore(Store):
         kind = getattr(obstore.store, STORES[self.scheme][0])
         self.client = kind(self.bucket, client_options=client, retry_config=retry, **options)
 
-    def azure(self, env):
-        parts = env.get("AZURE_STORAGE_CONNECTION_STRING", "").split(";")
-        pairs = dict(part.partition("=")[::2] for part in parts)
-        return {"account_name": self.account or pairs.get("AccountName"), "account_key": pairs.get("AccountKey"),
-                "endpoint": pairs.get("BlobEndpoint") or env.get("AZURE_STORAGE_ENDPOINT")}
-
-    def s3(self, env):
+    def options(self, env):
         """Profiles, SSO and roles are resolved by boto3 or the AWS CLI, if one of them is there; else by obstore."""
+        if self.scheme == "gs":
+            return {}
+        if self.scheme != "s3":
+            parts = env.get("AZURE_STORAGE_CONNECTION_STRING", "").split(";")
+            pairs = dict(part.partition("=")[::2] for part in parts)
+            return {"account_name": self.account or pairs.get("AccountName"), "account_key": pairs.get("AccountKey"),
+                    "endpoint": pairs.get("BlobEndpoint") or env.get("AZURE_STORAGE_ENDPOINT")}
         options = {"endpoint": env.get("AWS_ENDPOINT_URL_S3") or env.get("AWS_ENDPOINT_URL"),
                    "skip_signature": env.get("AWS_SKIP_SIGNATURE", "").lower() == "true",
                    "request_payer": env.get("AWS_REQUEST_PAYER") == "requester"}
@@ -431,12 +423,13 @@ class Obstore(Store):
                 if session.get_credentials() is not None:
                     return {**options, "credential_provider": Provider(session), "region": session.region_name}
         except ImportError:
+            import subprocess
             words = "aws configure export-credentials --format env-no-export".split()
             with contextlib.suppress(OSError, subprocess.SubprocessError):
                 found = subprocess.run(words, timeout=30, capture_output=True, text=True).stdout
                 env.update(line.split("=", 1) for line in found.split() if line[:4] == "AWS_")
         is_alone = env.get("AWS_EC2_METADATA_DISABLED", "").lower() == "true"  # obstore asks it
-        if is_alone and not any(map(env.get, CREDENTIALS)):
+        if is_alone and not any(name.startswith(CREDENTIALS) and env[name] for name in env):
             raise Fail(NO_CREDENTIALS)
         return options
 
@@ -453,10 +446,10 @@ class Obstore(Store):
     def head(self):
         return self.file(self.package.head(self.client, self.path))
 
-    def read(self, file, begin, end):
+    def read(self, file, begin, end, check):
         found = self.package.get(self.client, file.key, options={"range": (begin, end), "if_match": file.tag})
-        where = f"bytes {found.range[0]}-{found.range[1] - 1}/{found.meta['size']}"
-        return where, self.file(found.meta).tag, found.bytes
+        check(f"bytes {found.range[0]}-{found.range[1] - 1}/{found.meta['size']}", self.file(found.meta).tag)
+        return found.bytes()
 
 
 class Fsspec(Store):
@@ -475,7 +468,7 @@ class Fsspec(Store):
                        "config_kwargs": {"read_timeout": TIMEOUT, "max_pool_connections": 256, "retries": retries}}
         self.client = fsspec.filesystem(self.scheme, use_listings_cache=False, skip_instance_cache=True, **options)
         self.client.retries = 1
-        self.wait = functools.partial(fsspec.asyn.sync, self.client.loop)
+        self.wait = functools.partial(fsspec.asyn.sync, self.client.loop, timeout=SECONDS)
 
     def file(self, found):
         tag = found.get("ETag") or found.get("generation") or found.get("etag")
@@ -483,23 +476,29 @@ class Fsspec(Store):
 
     def rows(self, prefix):
         return [(row["name"].partition("/")[2], self.file(row) if row["type"] == "file" else None)
-                for row in self.client.ls(f"{self.bucket}/{prefix}", detail=True)]
+                for row in self.wait(self.client._ls, f"{self.bucket}/{prefix}", detail=True)]
 
     def head(self):
-        return self.file(self.client.info(f"{self.bucket}/{self.path}"))
+        return self.file(self.wait(self.client._info, f"{self.bucket}/{self.path}"))
 
-    def read(self, file, begin, end):
+    def read(self, *words):
+        return self.wait(self.fetch, *words)
+
+    async def fetch(self, file, begin, end, check):
         client, asked = self.client, {"Range": f"bytes={begin}-{end - 1}", "IfMatch": file.tag}
         if self.scheme == "s3":
-            found = client.call_s3("get_object", Bucket=self.bucket, Key=file.key, **asked)
-            return found.get("ContentRange"), found.get("ETag"), functools.partial(self.wait, found["Body"].read)
+            found = await client._call_s3("get_object", Bucket=self.bucket, Key=file.key, **asked)
+            check(found.get("ContentRange"), found.get("ETag"))
+            return await found["Body"].read()
         if self.scheme == "gs":
             url = client.url(f"{self.bucket}/{file.key}")
-            found, body = client.call("GET", url, headers=asked, ifGenerationMatch=file.tag)
-            return found.get("Content-Range"), found.get("x-goog-generation"), lambda: body
+            found, body = await client._call("GET", url, headers=asked, ifGenerationMatch=file.tag)
+            check(found.get("Content-Range"), found.get("x-goog-generation"))
+            return body
         blob = client.service_client.get_blob_client(self.bucket, file.key)
-        found = self.wait(blob.download_blob, begin, end - begin, headers={"If-Match": file.tag})
-        return found.properties.content_range, found.properties.etag, functools.partial(self.wait, found.readall)
+        found = await blob.download_blob(begin, end - begin, headers={"If-Match": file.tag})
+        check(found.properties.content_range, found.properties.etag)
+        return await found.readall()
 
 
 def store_of(url):
@@ -521,24 +520,17 @@ def text(word):
 
 
 class Helper:
-    """One thread reads frames, so that who sends them never waits for its own answers. The others take what is to be
-    done, in the order of the frames, once there is room for it."""
+    """Each thread takes the next task, of the last frame or of a new one, once there is room for its answer."""
 
     def __init__(self, connection):
         self.connection, self.lock, self.turn = connection, threading.RLock(), threading.Lock()
         self.roots, self.files, self.sealed, self.name = [], [], False, ""
-        self.frames, self.tasks = queue.Queue(), self.answers()
-        # What frames that wait and bytes on their way may take, in units. Each has one taker.
-        self.queued = threading.Semaphore(QUEUE_MOST // UNIT)
-        self.flying = threading.Semaphore(FLIGHT_MOST // BLOCK)
+        self.tasks, self.flying = self.answers(connection.makefile("rb")), threading.Semaphore(FLIGHT_MOST // BLOCK)
 
     def send(self, number, kind, *parts):
         with self.lock:
-            try:
-                for part in (struct.pack("<IIB", 5 + sum(map(len, parts)), number, kind), *parts):
-                    self.connection.sendall(part)
-            except OSError:
-                os._exit(0)  # nobody is there for an answer
+            for part in (struct.pack("<IIB", 5 + sum(map(len, parts)), number, kind), *parts):
+                self.connection.sendall(part)
 
     def fail(self, number, error):
         failure = fail_of(error)
@@ -562,6 +554,7 @@ class Helper:
         except Fail as failure:
             above, _, name = store.path.rpartition("/")
             if failure.code == NOTHING and name:
+                import difflib
                 store.path = above
                 with contextlib.suppress(Fail):
                     failure.detail = ", ".join(difflib.get_close_matches(name, store.call("list")))
@@ -624,40 +617,38 @@ class Helper:
         else:
             raise Fail(OTHER)
 
-    def answers(self):
-        while True:
-            number, kind, payload = self.frames.get()
-            self.queued.release(len(payload) // UNIT + 1)
-            try:
-                yield from self.answer(number, kind, payload)
-            except Exception as error:
-                self.fail(number, error)
-
-    def serve(self):
-        while True:
-            with self.turn:
-                size, function, number, *words = next(self.tasks)
-                units = max(1, size // BLOCK)
-                for _ in range(units):
-                    self.flying.acquire()
-            try:
-                function(number, *words)
-            except Exception as error:
-                self.fail(number, error)
-            self.flying.release(units)
-
-    def run(self):
-        count, stream = os.environ.get("FSDP_INSPECT_CONNECTIONS", ""), self.connection.makefile("rb")
-        for _ in range(min(max(int(count), 1), 256) if count.isdecimal() else 32):
-            threading.Thread(target=self.serve, daemon=True).start()
+    def answers(self, stream):
         while True:
             size, number, kind = struct.unpack("<IIB", stream.read(9))
             if not 5 <= size <= FRAME_MOST or kind >= OK:
                 return
-            payload = stream.read(size - 5)
-            for _ in range(len(payload) // UNIT + 1):
-                self.queued.acquire()
-            self.frames.put((number, kind, payload))
+            try:
+                yield from self.answer(number, kind, stream.read(size - 5))
+            except Exception as error:
+                self.fail(number, error)
+
+    def serve(self):
+        try:
+            while True:
+                with self.turn:
+                    size, function, number, *words = next(self.tasks)
+                    units = max(1, size // BLOCK)
+                    for _ in range(units):
+                        self.flying.acquire()
+                try:
+                    function(number, *words)
+                except Exception as error:
+                    self.fail(number, error)
+                self.flying.release(units)
+        finally:
+            os._exit(0)  # nobody is there for an answer
+
+    def run(self):
+        count, watch = os.environ.get("FSDP_INSPECT_CONNECTIONS", ""), select.poll()
+        for _ in range(min(max(int(count), 1), 256) if count.isdecimal() else 32):
+            threading.Thread(target=self.serve, daemon=True).start()
+        watch.register(self.connection, 0)
+        watch.poll()  # the threads may all wait for servers
 
 
 if __name__ == "__main__":
