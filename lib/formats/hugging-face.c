@@ -689,7 +689,8 @@ static uint32_t number_of(const struct hf *hf, struct fsdp_span path)
 	return fsdp_names_find_child(&hf->files, 0, fsdp_span_last(path, '/'));
 }
 
-/* Counts for each file of the index its listed tensors, and those that it contains. */
+/* Counts for each file of the index its listed tensors, and those that it contains; marks
+ * those that are there. */
 static void count_listed(struct hf *hf)
 {
 	const struct fsdp_model *model = hf->reading->model;
@@ -705,6 +706,9 @@ static void count_listed(struct hf *hf)
 		uint32_t mapped = fsdp_table_get(&hf->mapped, tensor->raw_name), actual;
 		if (file == NULL || mapped == FSDP_NONE)
 			continue;
+		/* It has a place in the table already, so this needs no memory. */
+		(void)fsdp_table_set(&hf->mapped, tensor->raw_name, mapped | SEEN);
+		mapped &= ~SEEN;
 		actual = number_of(hf, file->path);
 		if (actual == mapped)
 			hf->listed[mapped].found++;
@@ -716,12 +720,13 @@ static void count_listed(struct hf *hf)
 	}
 }
 
-/* Whether a file has none of its tensors in the index, but others: it is another shard
- * under this name. */
+/* Whether a file has none of its tensors in the index, but those of another: it is that
+ * shard under this name. Of a file with one tensor, only the name may be wrong. */
 static bool is_other_shard(const struct hf *hf, uint32_t number)
 {
-	return number != FSDP_NONE && hf->listed[number].listed > 1 &&
-	       hf->listed[number].found == 0 && hf->listed[number].other != 0;
+	const struct listed_file *file = &hf->listed[number == FSDP_NONE ? 0 : number];
+	return number != FSDP_NONE && file->found == 0 && file->other != 0 &&
+	       (file->listed > 1 || file->of_other == hf->listed[file->other].listed);
 }
 
 /* Actual file of a tensor, and its file in the index. */
@@ -739,12 +744,13 @@ static void check_tensor(struct hf *hf, const struct fsdp_tensor_record *tensor)
 			"the index does not name %.*s", FSDP_TEXT_MOST(name, 256));
 		return;
 	}
-	/* It has a place in the table already, so this needs no memory. */
-	(void)fsdp_table_set(&hf->mapped, tensor->raw_name, mapped | SEEN);
+	if (is_other_shard(hf, number_of(hf, file->path)))
+		return;
+	/* The mark is for the first one. */
+	(void)fsdp_table_set(&hf->mapped, tensor->raw_name, mapped & ~SEEN);
 	struct fsdp_span said = fsdp_names_segment(&hf->files, mapped & ~SEEN);
-	bool again = mapped & SEEN;
-	if ((!again && fsdp_span_ends(file->path, said)) ||
-		is_other_shard(hf, number_of(hf, file->path)))
+	bool again = !(mapped & SEEN);
+	if (!again && fsdp_span_ends(file->path, said))
 		return;
 	struct fsdp_span name = name_of(hf, tensor->name);
 	/* transformers takes the names of files from the index, and from these all that
@@ -753,7 +759,7 @@ static void check_tensor(struct hf *hf, const struct fsdp_tensor_record *tensor)
 	fsdp_find(&model->findings, FSDP_RULE_INDEX_MISPLACED,
 		FSDP_PLACE(.file = file->path, .tensor = name,
 			.severity = loads ? FSDP_WARNING + 1 : 0,
-			.fix = loads ? make_anew(hf) : NULL),
+			.fix = loads && !hf->lacks_some ? make_anew(hf) : NULL),
 		again ? "'%.*s' is stored in this file and in another one; the index lists it in %.*s"
 		      : "'%.*s' is stored in this file; the index lists it in %.*s",
 		FSDP_TEXT_MOST(name, 256), FSDP_TEXT_MOST(said, 256));
@@ -884,7 +890,7 @@ static void check_map(struct hf *hf)
 		fsdp_find(&model->findings, FSDP_RULE_INDEX_MISSING,
 			FSDP_PLACE(.file = name,
 				.fix = "copy this file again from where the model was saved"),
-			"file is another shard: all %zu tensors that the index lists here are missing, and it contains tensors of %.*s",
+			"file is another shard: all tensors that the index lists here (%zu) are missing, and it contains tensors of %.*s",
 			file->listed, FSDP_TEXT(other));
 	}
 	if (is_of_other_names(hf, opened)) {
@@ -897,8 +903,6 @@ static void check_map(struct hf *hf)
 			hf->map.count, model->tensors.count);
 		return;
 	}
-	for (size_t i = 0; i < model->tensors.count; i++)
-		check_tensor(hf, fsdp_model_tensor(model, i));
 	for (size_t i = 0; i < hf->map.count; i++) {
 		uint32_t name = *(const uint32_t *)fsdp_vec_at(&hf->map, i);
 		uint32_t number = fsdp_table_get(&hf->mapped, name);
@@ -914,6 +918,8 @@ static void check_map(struct hf *hf)
 			"%.*s is missing (listed in the index)",
 			FSDP_TEXT_MOST(tensor, 256));
 	}
+	for (size_t i = 0; i < model->tensors.count; i++)
+		check_tensor(hf, fsdp_model_tensor(model, i));
 }
 
 /* Files that are numbered like those that the index names, and are not in it: loaders do
