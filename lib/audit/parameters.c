@@ -335,15 +335,19 @@ static void report_wrapper(struct wrapped *wrapped, size_t wrapper)
 {
 	const struct fsdp_kept *names = &wrapped->names[wrapper];
 	bool leads = wrapped->leading[wrapper] == names->count;
-	bool is_all = names->count == wrapped->all;
+	bool is_all = names->count == wrapped->all, is_only = true;
 	char count[64], room[FSDP_SHOWN];
 
+	for (size_t i = 0; i < OF_PEFT; i++)
+		is_only &= i == wrapper || wrapped->names[i].count < wrapped->all;
 	snprintf(count, sizeof count, is_all ? "all %zu" : "%zu of %zu", names->count,
 		wrapped->all);
 	fsdp_find(wrapped->checking->findings, FSDP_RULE_WRAPPER_PREFIX,
 		FSDP_PLACE(.affected = names->names, .affected_count = names->count,
 			.fix = wrapper == OF_PEFT && wrapped->has_whole
 				       ? "save the result of model.merge_and_unload()"
+			       : is_all && !is_only && wrapper != OF_PEFT
+				       ? "save the state_dict of the module that all wrappers contain, or remove their segments from the names before loading"
 			       : wrapper == OF_COMPILE && leads
 				       ? "fsdp-inspect export --strip=_orig_mod. -o OUT CHECKPOINT"
 				       : wrappers[wrapper].next),

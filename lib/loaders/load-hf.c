@@ -298,14 +298,26 @@ static bool omits_scales(struct fsdp_loading *loading)
 #define NO_WEIGHTS \
 	"the directory has no model.safetensors, pytorch_model.bin or index of either"
 
+static size_t count_names(const struct fsdp_load_tensors *stored, const char *word)
+{
+	size_t count = 0;
+
+	for (size_t i = 0; i < stored->count; i++)
+		count += fsdp_span_find(stored->items[i].name, fsdp_span_text(word)) !=
+			 NULL;
+	return count;
+}
+
 /* Of a class whose names are not known, too: no model of transformers has such names. The
- * first ones are also a module's own name further in. */
+ * first ones are also a module's own name further in. Word 0: the segments, in a row. */
 static bool has_wrapped_names(struct fsdp_loading *loading)
 {
 	enum { FIRST_ONLY = 2 };
 	static const char *const words[] = { "module.", "base_model.model.", "_orig_mod.",
 		"_fsdp_wrapped_module.", "_checkpoint_wrapped_module." };
 	const struct fsdp_load_tensors *stored;
+	char row[128]; /* each word fits once more */
+	size_t size;
 
 	if (loading->weights == NULL || fsdp_load_compare(loading) ||
 		loading->has_model ||
@@ -320,10 +332,19 @@ static bool has_wrapped_names(struct fsdp_loading *loading)
 					   : fsdp_span_has_any(
 						     stored->items[k].name, words[i]))
 				fsdp_load_name(loading, stored->items[k].name);
-		if (loading->all_names > 0 &&
-			(i >= FIRST_ONLY || loading->all_names == stored->count))
-			return fsdp_load_report(loading, 0, "%s", words[i]);
-		fsdp_load_clear(loading);
+		if (loading->all_names == 0 ||
+			(i < FIRST_ONLY && loading->all_names < stored->count)) {
+			fsdp_load_clear(loading);
+			continue;
+		}
+		size = (size_t)snprintf(row, sizeof row, "%s", words[i]);
+		for (size_t k = 0; k < FSDP_COUNT(words); k++) {
+			snprintf(row + size, sizeof row - size, "%s", words[k]);
+			if (count_names(stored, row) == loading->all_names)
+				size += strlen(words[k]);
+			row[size] = '\0';
+		}
+		return fsdp_load_report(loading, 0, "%s", row);
 	}
 	return false;
 }
