@@ -227,7 +227,8 @@ static bool forbids_loads(const struct finding *finding, const char *loader)
 	const struct fsdp_rule *rule = fsdp_rule_find(finding->rule);
 
 	if (finding->severity != SEVERITY_ERROR || rule == NULL || rule_is_limit(rule) ||
-		strcmp(rule->category, "safety") == 0 ||
+		(strcmp(rule->category, "safety") == 0 &&
+			strcmp(rule->id, "FI3044") != 0) ||
 		strcmp(rule->category, "between") == 0)
 		return false;
 	for (size_t i = 0; i < sizeof checked / sizeof *checked; i++)
@@ -477,6 +478,10 @@ bool loading_check(const struct loading_options *options, struct run *run,
 	*answer = (struct loading_answer){ .status = STATUS_GOOD };
 	if (loading_is_own(options) || has_word(options, "none"))
 		return true;
+	/* It begins at the run, also where another step than the one it takes is opened.
+	 */
+	if (options->loaders.count == 1 && has_word(options, "deepspeed"))
+		place = run->path;
 	if (expected->path == NULL && options->loaders.count == 1 &&
 		has_word(options, "peft"))
 		open_base(run, place, path, sizeof path, &base);

@@ -31,6 +31,21 @@ static int64_t step_of_path(const char *path, struct fsdp_span *ret_name)
 	return step.step;
 }
 
+/* The directory of the checkpoint may be one that a tracker file in the path names. */
+static int64_t step_of_place(struct fsdp_checking *checking, struct fsdp_span *ret_name)
+{
+	int64_t step = step_of_path(checking->path, ret_name);
+	struct fsdp_step_name below = { .step = -1 };
+
+	if (step >= 0 || fsdp_file_count(checking->checkpoint) == 0 ||
+		!(fsdp_check_is_of(checking, "deepspeed") ||
+			fsdp_check_is_of(checking, "megatron")))
+		return step;
+	*ret_name = fsdp_span_first(fsdp_file(checking->checkpoint, 0).path, '/');
+	fsdp_step_name(*ret_name, &below);
+	return below.step;
+}
+
 /* The only token of a value, if it is of this kind; else NULL. */
 static const struct fsdp_token *only_token(
 	const struct fsdp_value *value, enum fsdp_token_kind kind)
@@ -241,7 +256,7 @@ static void check_steps(struct fsdp_checking *checking)
 	if (checking->failed || checking->path == NULL)
 		return;
 	check_best(checking);
-	step = step_of_path(checking->path, &name);
+	step = step_of_place(checking, &name);
 	/* accelerate numbers the directories of save_state() itself. */
 	if (step < 0 || strcmp(checking->family, "accelerate") == 0)
 		return;

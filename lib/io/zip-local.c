@@ -381,7 +381,10 @@ static bool check_member(
 	if (!read_header(check, member->header, &local, &bytes))
 		return false;
 	if (bytes == NULL) {
-		FIND(check, ZIP_FIELDS, member,
+		fsdp_find(check->findings, FSDP_RULE_ZIP_FIELDS,
+			FSDP_PLACE(.file = check->file, .member = member->name,
+				.offset = member->header,
+				.fix = "copy this file again, or use an earlier checkpoint"),
 			"the local header at byte %llu is damaged",
 			FSDP_LLU(member->header));
 		return true;

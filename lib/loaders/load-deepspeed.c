@@ -29,12 +29,14 @@ enum {
 	IS_ELASTIC = 1 << 9,
 	SLICED = 1 << 10, /* tensor parallelism and pipelines have rules of their own */
 	IS_UNREAD = 1 << 11,
+	IN_TAG = 1 << 14,
 	ALIGNED = 1 << 12, /* releases from 0.19 on note how parameters are aligned */
 	IS_STRICT = 1 << 13
 };
 
 static const struct fsdp_load_fact facts[] = {
 	{ STATES, "*_states.pt */*_states.pt" },
+	{ IN_TAG, "*_states.pt" },
 	{ 0 },
 };
 
@@ -345,6 +347,10 @@ static bool has_other_states(struct fsdp_loading *loading)
 	"the file latest is missing: load_checkpoint() loads nothing, and the weights keep their initial values"
 
 static const struct fsdp_load_rule rules[] = {
+	FSDP_NOT_JUDGED(TAG, .when = IN_TAG, .ends = true,
+		.message =
+			"this is the directory of one tag; load_checkpoint takes the directory above it",
+		.fix = "audit the directory above it"),
 	/* Nothing written by DeepSpeed is here, so no tag can be named. */
 	FSDP_DIFFERS(TAG, NULL, NO_LATEST, FSDP_NO_FIX, .when = NO_TAG,
 		.unless = STATES | LOADS_UNIVERSAL, .ends = true),
