@@ -39,6 +39,54 @@ static uint32_t rank_of_stored(const struct fsdp_deepspeed *ds, size_t index)
 	return stored->has_piece ? stored->piece.rank : FSDP_NONE;
 }
 
+static const struct fsdp_deepspeed_stored *find_of_rank(
+	const struct fsdp_deepspeed *ds, struct fsdp_span name, uint32_t rank)
+{
+	char text[16];
+	int size = snprintf(text, sizeof text, "%u", rank);
+	uint32_t id = fsdp_names_find_child(&ds->index, 0, fsdp_span(text, (size_t)size));
+	if (id != FSDP_NONE)
+		id = fsdp_names_find_child(&ds->index, id, name);
+	return id != FSDP_NONE && ds->indexed[id] != 0 ? &ds->stored[ds->indexed[id] - 1]
+						       : NULL;
+}
+
+/* The checksum of its storage. */
+static bool find_checksum(const struct fsdp_deepspeed *ds,
+	const struct fsdp_deepspeed_stored *stored, uint32_t *ret_crc)
+{
+	if (stored == NULL || !stored->has_piece || stored->piece.extent == FSDP_NONE)
+		return false;
+	const struct fsdp_extent *extent =
+		fsdp_model_extent(ds->reading->model, stored->piece.extent);
+	*ret_crc = extent->crc;
+	return extent->has_crc && extent->size <= sizeof(int64_t);
+}
+
+/* All ranks make each step together: the files of one save have one step. Only its
+ * checksum is compared. */
+static void check_steps(const struct fsdp_deepspeed *ds)
+{
+	for (size_t i = 0; i < ds->stored_count; i++) {
+		const struct fsdp_deepspeed_stored *stored = &ds->stored[i];
+		uint32_t own, first;
+		if (stored->numel != 1 ||
+			!fsdp_span_begins(
+				stored->name, FSDP_SPAN("optimizer_state_dict.")) ||
+			!fsdp_span_ends(stored->name, FSDP_SPAN(".step")) ||
+			!find_checksum(ds, stored, &own) ||
+			!find_checksum(ds, find_of_rank(ds, stored->name, 0), &first) ||
+			own == first)
+			continue;
+		fsdp_find(&ds->reading->model->findings, FSDP_RULE_STEP_DISAGREES,
+			FSDP_PLACE(.rank = stored->piece.rank, .severity = FSDP_ERROR + 1,
+				.fix = "copy the files of all ranks from one save"),
+			"the step in the optimizer states of rank %u is not that of rank 0: the files are of two saves",
+			stored->piece.rank);
+		return;
+	}
+}
+
 void fsdp_deepspeed_remove_stored(struct fsdp_deepspeed *ds)
 {
 	struct fsdp_model *model = ds->reading->model;
@@ -60,18 +108,7 @@ void fsdp_deepspeed_remove_stored(struct fsdp_deepspeed *ds)
 		model, ds->first_tensor, ds->first_piece, model->values.count);
 	build_index(ds);
 	fsdp_deepspeed_order(ds, count, rank_of_stored, &ds->stored_order);
-}
-
-static const struct fsdp_deepspeed_stored *find_of_rank(
-	const struct fsdp_deepspeed *ds, struct fsdp_span name, uint32_t rank)
-{
-	char text[16];
-	int size = snprintf(text, sizeof text, "%u", rank);
-	uint32_t id = fsdp_names_find_child(&ds->index, 0, fsdp_span(text, (size_t)size));
-	if (id != FSDP_NONE)
-		id = fsdp_names_find_child(&ds->index, id, name);
-	return id != FSDP_NONE && ds->indexed[id] != 0 ? &ds->stored[ds->indexed[id] - 1]
-						       : NULL;
+	check_steps(ds);
 }
 
 /* A stored tensor with bytes, of a rank of data parallelism in the current slice; NULL:
