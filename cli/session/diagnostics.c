@@ -776,14 +776,6 @@ static void print_rule(struct out *out, const struct finding *const *group, size
 			margin, omitted, group[0]->rule);
 }
 
-static bool is_shown(const struct finding *finding, const struct findings_view *view)
-{
-	return !finding->is_printed && finding->severity >= view->least &&
-	       (view->input == UINT32_MAX || finding->input == view->input) &&
-	       !(view->level_label && finding->file.data == NULL &&
-		       strcmp(finding->rule, "FI9006") == 0);
-}
-
 bool findings_print(struct out *out, const struct findings_view *view)
 {
 	const struct finding **sorted = calloc(view->count + 1, sizeof *sorted);
@@ -792,7 +784,12 @@ bool findings_print(struct out *out, const struct findings_view *view)
 	bool good = sorted != NULL && folds != NULL;
 
 	for (size_t i = 0; good && i < view->count; i++)
-		if (is_shown(&view->findings[i], view))
+		if (!view->findings[i].is_printed &&
+			view->findings[i].severity >= view->least &&
+			(view->input == UINT32_MAX ||
+				view->findings[i].input == view->input) &&
+			!(view->level_label && view->findings[i].file.data == NULL &&
+				strcmp(view->findings[i].rule, "FI9006") == 0))
 			sorted[count++] = &view->findings[i];
 	if (good)
 		qsort(sorted, count, sizeof *sorted, compare_findings);

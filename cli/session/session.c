@@ -276,52 +276,34 @@ bool refuse(struct run *run, const char *hint, const char *format, ...)
 	return true;
 }
 
-bool answer_selection(struct run *run, struct selection **ret_selection)
-{
-	char *message = NULL;
-
-	if (selection_new(run->select, ret_selection, &message)) {
-		if (run->checkpoint == NULL)
-			return true;
-		if (selection_resolve(*ret_selection, run->checkpoint)) {
-			const struct texts *globs = &run->select->globs;
-
-			run->widened_first = run->collected->notes.count;
-			/* What is written is what was named. */
-			for (size_t i = 0;
-				i < globs->count && run->session->command->writes == NULL;
-				i++)
-				if (selection_widen(
-					    *ret_selection, globs, i, run->checkpoint))
-					run_note(run,
-						"no name is exactly '%s': using all names that contain it",
-						globs->items[i]);
-			run->widened_count =
-				run->collected->notes.count - run->widened_first;
-			return true;
-		}
-		selection_free(*ret_selection);
-		*ret_selection = NULL;
-	}
-	if (message != NULL) {
-		refuse(run, "fsdp-inspect help selectors", "%s", message);
-	} else {
-		run_failure(run, "memory", NULL, "out of memory");
-		run_begin(run, STATUS_FAILED);
-	}
-	free(message);
-	return false;
-}
-
 RELEASE(release_selection, selection_free)
 
 struct selection *run_selection(struct run *run)
 {
-	struct selection *selection;
+	const struct texts *globs = &run->select->globs;
+	struct selection *selection = NULL;
+	char *message = NULL;
 
-	if (!answer_selection(run, &selection))
+	if (selection_new(run->select, &selection, &message)) {
+		run_owns(run, selection, release_selection);
+	} else if (message != NULL) {
+		refuse(run, "fsdp-inspect help selectors", "%s", message);
+		free(message);
 		longjmp(run->session->end, RUN_REFUSED);
-	run_owns(run, selection, release_selection);
+	} else {
+		run_fail(run, NULL);
+	}
+	if (run->checkpoint == NULL)
+		return selection;
+	run_must(run, selection_resolve(selection, run->checkpoint));
+	run->widened_first = run->collected->notes.count;
+	/* What is written is what was named. */
+	for (size_t i = 0; i < globs->count && run->session->command->writes == NULL; i++)
+		if (selection_widen(selection, globs, i, run->checkpoint))
+			run_note(run,
+				"no name is exactly '%s': using all names that contain it",
+				globs->items[i]);
+	run->widened_count = run->collected->notes.count - run->widened_first;
 	return selection;
 }
 

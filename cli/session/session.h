@@ -24,11 +24,7 @@ bool refuse(struct run *run, const char *hint, const char *format, ...)
 /* How the library opens something else for this run: with its limits and servers. */
 struct fsdp_options run_opens(const struct run *run);
 
-/* Compiles the selectors. False: they are wrong, and refuse() was called. */
-bool answer_selection(struct run *run, struct selection **ret_selection);
-
-/* The same for a command with `perform`: they belong to the run, which ends where they
- * are wrong. */
+/* Compiles the selectors, which belong to the run. It ends where they are wrong. */
 struct selection *run_selection(struct run *run);
 
 /* After matching: a pattern that was given up makes the answer partial. */
