@@ -8,7 +8,6 @@
 #include <sys/stat.h>
 
 #include "commands/latest-answer.h"
-#include "shared/tensor-row.h"
 #include "shared/stored-values.h"
 #include "render/record.h"
 #include "render/writer.h"

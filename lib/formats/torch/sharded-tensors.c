@@ -41,9 +41,7 @@ enum {
 };
 
 /* Of all that one file has of a kind. False: it is spent, which costs the place, not the
- * tensor; the first time it is kept in `over_limit`, which the container takes. Of all
- * that one file has of a kind. What is beyond costs the place, not the tensor; the first
- * time it is kept as an error, which the container takes. */
+ * tensor; the first time it is kept in `over_limit`, which the container takes. */
 static bool torch_pay(
 	struct fsdp_torch *torch, enum fsdp_limit limit, uint64_t *spent, uint64_t cost)
 {
@@ -57,8 +55,7 @@ static bool torch_pay(
 	return false;
 }
 
-/* A field of a dict of them, of a few. A field of a dict of them. No class has so many
- * that they are searched for. */
+/* A field of a dict of them. No class has so many that they are searched for. */
 static fsdp_ref field_in(struct fsdp_pickle *pickle, fsdp_ref fields, const char *name)
 {
 	if (fsdp_pickle_kind(pickle, fields) != FSDP_PICKLE_DICT ||
@@ -67,8 +64,8 @@ static fsdp_ref field_in(struct fsdp_pickle *pickle, fsdp_ref fields, const char
 	return fsdp_pickle_get(pickle, fields, name);
 }
 
-/* A field of an object, whichever way its state was given. A field of an object,
- * whichever way its state was given: a dict, or (dict or None, dict of slots). */
+/* A field of an object, whichever way its state was given: a dict, or (dict or None, dict
+ * of slots). */
 static fsdp_ref torch_field(struct fsdp_pickle *pickle, fsdp_ref object, const char *name)
 {
 	fsdp_ref state = fsdp_pickle_state(pickle, object, 0);
@@ -82,9 +79,8 @@ static fsdp_ref torch_field(struct fsdp_pickle *pickle, fsdp_ref object, const c
 	return field_in(pickle, state, name);
 }
 
-/* The largest world that a file names; whole: of exactly so many ranks. The largest world
- * that a file names. A mesh may be of some ranks only: then the world has at least as
- * many as its highest rank says. */
+/* The largest world that a file names; whole: of exactly so many ranks. A mesh may be of
+ * some ranks only: then the world has at least as many as its highest rank says. */
 static void record_world(struct fsdp_torch *torch, uint32_t size, bool whole)
 {
 	if (torch->world_size != FSDP_NONE && torch->world_size > size)
