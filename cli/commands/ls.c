@@ -822,24 +822,6 @@ static const struct list TENSORS = { &tensor_list_record, tensor_at, locate_tens
 
 /* ---- a row per entry that is not a tensor ---- */
 
-static void select_values(struct listing *listing)
-{
-	const struct fsdp_checkpoint *checkpoint = listing->run->checkpoint;
-	size_t count = fsdp_value_count(checkpoint);
-
-	listing->rows = run_memory(listing->run, count, sizeof *listing->rows);
-	for (uint32_t i = 0; i < count; i++) {
-		struct fsdp_value value = fsdp_value(checkpoint, i);
-		struct fsdp_piece where = { .rank = value.rank, .file = value.file };
-		struct text name =
-			entry_shown_name(listing->run, &listing->buffers->name, &value);
-		if (selection_takes_name(listing->selection, span_of_text(name)) &&
-			selection_takes_piece(listing->selection, checkpoint, &where) &&
-			select_reaches(listing->run->select, span_of_text(name)))
-			listing->rows[listing->row_count++] = i;
-	}
-}
-
 static const void *value_at(void *context, uint32_t row, uint32_t *ret_order)
 {
 	struct listing *listing = context;
@@ -925,7 +907,22 @@ static void run_ls(struct run *run)
 			"--by takes one key or two, not %zu", options->by.count);
 	listing.selection = run_selection(run);
 	if (lists_values(options)) {
-		select_values(&listing);
+		const struct fsdp_checkpoint *checkpoint = run->checkpoint;
+		size_t count = fsdp_value_count(checkpoint);
+
+		listing.rows = run_memory(run, count, sizeof *listing.rows);
+		for (uint32_t i = 0; i < count; i++) {
+			struct fsdp_value value = fsdp_value(checkpoint, i);
+			struct fsdp_piece where = { .rank = value.rank,
+				.file = value.file };
+			struct text name =
+				entry_shown_name(run, &listing.buffers->name, &value);
+			if (selection_takes_name(listing.selection, span_of_text(name)) &&
+				selection_takes_piece(
+					listing.selection, checkpoint, &where) &&
+				select_reaches(run->select, span_of_text(name)))
+				listing.rows[listing.row_count++] = i;
+		}
 		listing_show(&listing, &VALUES, VIEW_PLAIN);
 	} else {
 		list_tensors(&listing);

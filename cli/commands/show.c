@@ -228,26 +228,6 @@ static void find_matches(struct show *show)
 	show->status = answer_selection_status(run, show->selection, show->status);
 }
 
-/* After the items, each with its own. */
-static void add_components(struct show *show)
-{
-	size_t next = show->item_count;
-
-	show->wanted_count = show->item_count;
-	for (size_t i = 0; i < show->wanted_count; i++) {
-		uint32_t first = show->items[i].tensor.first_component;
-		show->items[i].component_count = show->items[i].tensor.component_count;
-		for (uint32_t k = 0; k < show->items[i].component_count; k++)
-			add_item(show, first + k, ITEM_TENSOR);
-	}
-	/* Only now: items move while there come more. */
-	for (size_t i = 0; i < show->wanted_count; i++) {
-		if (show->items[i].component_count > 0)
-			show->items[i].components = &show->items[next];
-		next += show->items[i].component_count;
-	}
-}
-
 RELEASE(release_replicas, fsdp_replicas_free)
 
 /* Those that are selected, with their places. */
@@ -286,22 +266,6 @@ static void list_pieces(struct show *show)
 		}
 		item->piece_count = (size_t)(next - item->pieces);
 	}
-}
-
-/* The parameter of each state that was asked for. */
-static void find_owners(struct show *show)
-{
-	struct state_of *owners;
-	bool is_wanted = false;
-
-	for (size_t i = 0; i < show->wanted_count; i++)
-		is_wanted |= show->items[i].is == ITEM_TENSOR &&
-			     show->items[i].tensor.role == FSDP_ROLE_OPTIM;
-	owners = is_wanted ? states_of_all(show->run) : NULL;
-	for (size_t i = 0; i < show->wanted_count; i++)
-		if (show->items[i].is == ITEM_TENSOR)
-			show->items[i].tensor = tensor_of_owner(show->run->checkpoint,
-				owners, show->items[i].index, &show->items[i].owner);
 }
 
 RELEASE(release_states, fsdp_optimizer_states_free)
@@ -363,8 +327,34 @@ static void run_show(struct run *run)
 	show.selection = run_selection(run);
 	find_items(&show);
 	find_matches(&show);
-	add_components(&show);
-	find_owners(&show);
+	/* After the items, each with its own. */
+	size_t next = show.item_count;
+
+	show.wanted_count = show.item_count;
+	for (size_t i = 0; i < show.wanted_count; i++) {
+		uint32_t first = show.items[i].tensor.first_component;
+		show.items[i].component_count = show.items[i].tensor.component_count;
+		for (uint32_t k = 0; k < show.items[i].component_count; k++)
+			add_item(&show, first + k, ITEM_TENSOR);
+	}
+	/* Only now: items move while there come more. */
+	for (size_t i = 0; i < show.wanted_count; i++) {
+		if (show.items[i].component_count > 0)
+			show.items[i].components = &show.items[next];
+		next += show.items[i].component_count;
+	}
+	/* The parameter of each state that was asked for. */
+	struct state_of *owners;
+	bool is_wanted = false;
+
+	for (size_t i = 0; i < show.wanted_count; i++)
+		is_wanted |= show.items[i].is == ITEM_TENSOR &&
+			     show.items[i].tensor.role == FSDP_ROLE_OPTIM;
+	owners = is_wanted ? states_of_all(show.run) : NULL;
+	for (size_t i = 0; i < show.wanted_count; i++)
+		if (show.items[i].is == ITEM_TENSOR)
+			show.items[i].tensor = tensor_of_owner(show.run->checkpoint,
+				owners, show.items[i].index, &show.items[i].owner);
 	find_states(&show);
 	for (size_t i = 0; i < show.wanted_count; i++)
 		if (show.items[i].is == ITEM_MODULE)

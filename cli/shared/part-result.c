@@ -13,7 +13,6 @@
 #include <fsdp/error.h>
 
 #include "shared/part-result.h"
-#include "shared/tensor-reading.h"
 #include "shared/stored-values.h"
 #include "render/output-functions.h"
 #include "session/diagnostics.h"
@@ -416,9 +415,22 @@ static void order_rows(struct joined_parts *joined, struct run *run)
 	}
 }
 
-static void collect_inputs(struct run *run, struct fsdp_document_value header)
+void parts_open(struct joined_parts *joined, struct run *run)
 {
-	struct fsdp_document_value inputs = fsdp_document_get(header, "inputs");
+	joined->results = run_memory(run, joined->parts, sizeof *joined->results);
+	for (size_t i = 0; i < joined->parts; i++) {
+		struct part_result *result = &joined->results[i];
+
+		result->path = run->paths[i];
+		if (!open_result(result, run))
+			run_refuse(run,
+				"hash or audit --data, with --part=K/N -o jsonl=FILE, writes one",
+				"%s: not a complete result of a part", result->path);
+	}
+	check_parts(joined, run);
+	order_rows(joined, run);
+	struct fsdp_document_value inputs = fsdp_document_get(
+		fsdp_document_item(joined->results->lines, 0), "inputs");
 	struct collected *collected = run->collected;
 
 	collected->input_count = 0;
@@ -434,23 +446,6 @@ static void collect_inputs(struct run *run, struct fsdp_document_value header)
 	}
 	run->path = collected->inputs[0].path.data;
 	run_must(run, !collected->out_of_memory);
-}
-
-void parts_open(struct joined_parts *joined, struct run *run)
-{
-	joined->results = run_memory(run, joined->parts, sizeof *joined->results);
-	for (size_t i = 0; i < joined->parts; i++) {
-		struct part_result *result = &joined->results[i];
-
-		result->path = run->paths[i];
-		if (!open_result(result, run))
-			run_refuse(run,
-				"hash or audit --data, with --part=K/N -o jsonl=FILE, writes one",
-				"%s: not a complete result of a part", result->path);
-	}
-	check_parts(joined, run);
-	order_rows(joined, run);
-	collect_inputs(run, fsdp_document_item(joined->results->lines, 0));
 }
 
 /* ---- other parts of the document ---- */

@@ -182,23 +182,6 @@ static bool has_components(const struct fsdp_model *model, const struct fsdp_ext
 	return true;
 }
 
-static bool check_meshes(const struct fsdp_model *model, struct fsdp_error **ret_error)
-{
-	for (uint32_t i = 0; i < model->meshes.count; i++) {
-		const struct fsdp_mesh_record *mesh = fsdp_model_mesh(model, i);
-		if (!fsdp_has_ints(model, mesh->shape, mesh->dims) ||
-			!fsdp_may_have_ints(model, mesh->ranks, mesh->rank_count))
-			return fail_check(ret_error, "mesh", i, "a rank");
-	}
-	for (uint32_t i = 0; i < model->placements.count; i++) {
-		const struct fsdp_placement_record *placement =
-			fsdp_model_placement(model, i);
-		if (!fsdp_may_be_item(&model->meshes, placement->mesh))
-			return fail_check(ret_error, "placement", i, "a mesh");
-	}
-	return true;
-}
-
 /* ---- of a plan ---- */
 
 /* Visits come after their parent, and after the first visit of the same module. */
@@ -326,8 +309,18 @@ bool fsdp_model_check(const struct fsdp_model *model, struct fsdp_error **ret_er
 			return fail_check(ret_error, "tensor's fact", i,
 				"a component, a quantizer or a placement");
 	}
-	if (!check_meshes(model, ret_error))
-		return false;
+	for (uint32_t i = 0; i < model->meshes.count; i++) {
+		const struct fsdp_mesh_record *mesh = fsdp_model_mesh(model, i);
+		if (!fsdp_has_ints(model, mesh->shape, mesh->dims) ||
+			!fsdp_may_have_ints(model, mesh->ranks, mesh->rank_count))
+			return fail_check(ret_error, "mesh", i, "a rank");
+	}
+	for (uint32_t i = 0; i < model->placements.count; i++) {
+		const struct fsdp_placement_record *placement =
+			fsdp_model_placement(model, i);
+		if (!fsdp_may_be_item(&model->meshes, placement->mesh))
+			return fail_check(ret_error, "placement", i, "a mesh");
+	}
 	for (uint32_t i = 0; i < model->class_hints.count; i++) {
 		const struct fsdp_class_hint *hint = fsdp_vec_at(&model->class_hints, i);
 		if (!fsdp_has_name(model, hint->raw_name))

@@ -468,22 +468,6 @@ static bool is_no_model(struct fsdp_discover *below, const char *path)
 	return false;
 }
 
-/* Of the parts that pipelines list, keeps those that cannot be loaded. */
-static void keep_lacking(struct fsdp_discover *below)
-{
-	size_t kept = 0;
-
-	for (size_t i = 0; i < below->parts.count; i++) {
-		struct fsdp_discover_part *part = fsdp_vec_at(&below->parts, i);
-		if (!part->is_there ||
-			!(part->has_no_weights || has_weights(below, part->path) ||
-				is_no_model(below, part->path)))
-			*(struct fsdp_discover_part *)fsdp_vec_at(&below->parts, kept++) =
-				*part;
-	}
-	fsdp_vec_truncate(&below->parts, kept);
-}
-
 static void look_at_entries(struct fsdp_discover *below,
 	const struct fsdp_discover_place *place, const struct fsdp_folder *folder)
 {
@@ -646,7 +630,18 @@ static bool look(const char *path, bool is_run, const struct fsdp_options *optio
 		i++)
 		look_at_place(below,
 			*(struct fsdp_discover_place *)fsdp_vec_at(&below->deep, i));
-	keep_lacking(below);
+	/* Of the parts that pipelines list, keeps those that cannot be loaded. */
+	size_t kept = 0;
+
+	for (size_t i = 0; i < below->parts.count; i++) {
+		struct fsdp_discover_part *part = fsdp_vec_at(&below->parts, i);
+		if (!part->is_there ||
+			!(part->has_no_weights || has_weights(below, part->path) ||
+				is_no_model(below, part->path)))
+			*(struct fsdp_discover_part *)fsdp_vec_at(&below->parts, kept++) =
+				*part;
+	}
+	fsdp_vec_truncate(&below->parts, kept);
 	if (below->failed) {
 		fsdp_arena_fail(&below->arena, ret_error);
 		fsdp_discover_free(below);

@@ -343,18 +343,6 @@ static struct fsdp_span nearest_name(
 	return nearest;
 }
 
-static void report_unmet(
-	const struct known_units *known, struct fsdp_span unit, bool near)
-{
-	struct fsdp_span nearest = near ? nearest_name(known, unit) : FSDP_SPAN("");
-	fsdp_find(&known->model->findings, FSDP_RULE_PLAN_MISMATCH,
-		FSDP_PLACE(.module = unit),
-		nearest.size != 0
-			? "unit '%.*s' of the trace is not a module of the checkpoint (nearest: %.*s)"
-			: "unit '%.*s' of the trace is not a module of the checkpoint",
-		FSDP_TEXT_MOST(unit, NAME_SHOWN), FSDP_TEXT_MOST(nearest, NAME_SHOWN));
-}
-
 /* ---- the tree ---- */
 
 /* A unit that has only these facts. */
@@ -433,9 +421,18 @@ static void freeze_known_units(struct fsdp_model *model, struct fsdp_arena *scra
 	for (size_t i = 0; i < model->known_units.count; i++) {
 		struct fsdp_span unit = unit_at(&known, i);
 		uint32_t visit = find_visit(&known, start, unit);
-		if (visit == FSDP_NONE)
-			report_unmet(&known, unit, unmet++ < NEAREST_FOR);
-		else if (fsdp_model_module(model, visit)->unit == FSDP_NONE)
+		if (visit == FSDP_NONE) {
+			struct fsdp_span nearest = unmet++ < NEAREST_FOR
+							   ? nearest_name(&known, unit)
+							   : FSDP_SPAN("");
+			fsdp_find(&model->findings, FSDP_RULE_PLAN_MISMATCH,
+				FSDP_PLACE(.module = unit),
+				nearest.size != 0
+					? "unit '%.*s' of the trace is not a module of the checkpoint (nearest: %.*s)"
+					: "unit '%.*s' of the trace is not a module of the checkpoint",
+				FSDP_TEXT_MOST(unit, NAME_SHOWN),
+				FSDP_TEXT_MOST(nearest, NAME_SHOWN));
+		} else if (fsdp_model_module(model, visit)->unit == FSDP_NONE)
 			append_unit(model, visit, "fsdp2",
 				ranks[visit] > 1 ? ranks[visit] : FSDP_NONE);
 	}

@@ -890,26 +890,6 @@ enum { NAME_ROOM = 1024 }; /* bytes of memory for each name of a list */
 
 /* ---- making one ---- */
 
-/* Drops the hint "piece of one rank" where another tensor has other lengths in two
- * dimensions: B is a model of another width, and a shard is shorter in one dimension. */
-static void drop_pieces(struct fsdp_compare *compare)
-{
-	bool is_other_width = false;
-	uint32_t dim;
-	for (size_t i = 0; i < compare->facts.pair_count && !is_other_width; i++) {
-		const struct fsdp_compared_pair *pair = &compare->pairs[i];
-		const struct fsdp_compare_tensor
-			*a = &fsdp_compared_at(compare, 0, pair->sides[0])->facts,
-			*b = &fsdp_compared_at(compare, 1, pair->sides[1])->facts;
-		is_other_width = (pair->what & FSDP_DIFFERS_SHAPE) != 0 &&
-				 pair->hint == FSDP_HINT_NONE && a->dims == b->dims &&
-				 differing_dims(a, b, &dim) > 1;
-	}
-	for (size_t i = 0; i < compare->facts.pair_count && is_other_width; i++)
-		if (compare->pairs[i].hint == FSDP_HINT_PIECE)
-			compare->pairs[i].hint = FSDP_HINT_NONE;
-}
-
 void fsdp_compare_count(struct fsdp_compare *compare)
 {
 	struct fsdp_compare_facts *facts = &compare->facts;
@@ -946,7 +926,22 @@ static bool make(struct fsdp_compare *compare, const struct fsdp_compare_options
 	fsdp_compare_list(compare);
 	for (size_t i = 0; i < compare->facts.pair_count; i++)
 		fsdp_compare_describe(compare, &compare->pairs[i]);
-	drop_pieces(compare);
+	/* No hint "piece of one rank" where another tensor has other lengths in two
+	 * dimensions: B is a model of another width, and a shard is shorter in one. */
+	bool is_other_width = false;
+	uint32_t dim;
+	for (size_t i = 0; i < compare->facts.pair_count && !is_other_width; i++) {
+		const struct fsdp_compared_pair *pair = &compare->pairs[i];
+		const struct fsdp_compare_tensor
+			*a = &fsdp_compared_at(compare, 0, pair->sides[0])->facts,
+			*b = &fsdp_compared_at(compare, 1, pair->sides[1])->facts;
+		is_other_width = (pair->what & FSDP_DIFFERS_SHAPE) != 0 &&
+				 pair->hint == FSDP_HINT_NONE && a->dims == b->dims &&
+				 differing_dims(a, b, &dim) > 1;
+	}
+	for (size_t i = 0; i < compare->facts.pair_count && is_other_width; i++)
+		if (compare->pairs[i].hint == FSDP_HINT_PIECE)
+			compare->pairs[i].hint = FSDP_HINT_NONE;
 	fsdp_compare_count(compare);
 	return true;
 }

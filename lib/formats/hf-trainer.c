@@ -715,23 +715,6 @@ static bool place_group(struct id_naming *naming, const struct optimizer_group *
 	return true;
 }
 
-static void name_by_order(struct id_naming *naming, bool *ret_fits)
-{
-	struct optimizer_group group;
-	bool any = false;
-	/* Trainer's two groups, or one of all. */
-	*ret_fits &= naming->groups == 1 ||
-		     (naming->groups == GROUPS_MAX && naming->no_decay[1]);
-	for (size_t i = 0; i < naming->number_count; i++)
-		any |= naming->numbers[i].shape.has_head &&
-		       naming->numbers[i].shape.has_last;
-	*ret_fits &= any;
-	for (size_t i = 0; i < naming->groups && *ret_fits; i++) {
-		list_group(naming, i, &group);
-		*ret_fits = place_group(naming, &group);
-	}
-}
-
 /* Where no order fits: those numbers whose shape one parameter has. None of them if a
  * shape is that of more numbers than parameters, or if parameters are stored under other
  * names: what is stored is then not what was numbered. */
@@ -809,8 +792,21 @@ static void name_states(struct fsdp_reading *reading, bool ordered)
 		list_candidates(naming, ordered, &placed);
 	if (grouped && naming->has_names)
 		placed = name_as_listed(naming);
-	else if (grouped && placed)
-		name_by_order(naming, &placed);
+	else if (grouped && placed) {
+		struct optimizer_group group;
+		bool any = false;
+		/* Trainer's two groups, or one of all. */
+		placed &= naming->groups == 1 ||
+			  (naming->groups == GROUPS_MAX && naming->no_decay[1]);
+		for (size_t i = 0; i < naming->number_count; i++)
+			any |= naming->numbers[i].shape.has_head &&
+			       naming->numbers[i].shape.has_last;
+		placed &= any;
+		for (size_t i = 0; i < naming->groups && placed; i++) {
+			list_group(naming, i, &group);
+			placed = place_group(naming, &group);
+		}
+	}
 	if (grouped && !placed && !naming->has_names)
 		name_by_shape(naming, &placed);
 	placed &= grouped;
@@ -910,13 +906,6 @@ static bool is_deepspeed(const struct fsdp_folder *folder)
 	       fsdp_family_deepspeed.recognise(&look) != FSDP_SIGN_NONE;
 }
 
-static bool has_weights(const struct fsdp_folder *folder)
-{
-	return fsdp_parts_are_in(folder, PARTS(fsdp_weights)) ||
-	       fsdp_parts_are_in(folder, PARTS(bare_weights)) ||
-	       is_hugging_face(folder) || is_deepspeed(folder);
-}
-
 /* The state is written last, and by one node only: without it the names of random states
  * identify a Trainer. */
 static enum fsdp_sign recognise(const struct fsdp_look *look)
@@ -930,7 +919,11 @@ static enum fsdp_sign recognise(const struct fsdp_look *look)
 	bool has_state = fsdp_folder_has(folder, STATE_FILE, FSDP_ENTRY_FILE);
 	if (!has_state && !(has_random && is_trained))
 		return FSDP_SIGN_NONE;
-	return is_trained || has_weights(folder) ? FSDP_SIGN_SURE : FSDP_SIGN_NONE;
+	return is_trained || fsdp_parts_are_in(folder, PARTS(fsdp_weights)) ||
+			       fsdp_parts_are_in(folder, PARTS(bare_weights)) ||
+			       is_hugging_face(folder) || is_deepspeed(folder)
+		       ? FSDP_SIGN_SURE
+		       : FSDP_SIGN_NONE;
 }
 
 /* ---- naming the parts ---- */
@@ -941,17 +934,6 @@ static void name_family(struct fsdp_reading *reading, const struct fsdp_family *
 	struct fsdp_child *child =
 		fsdp_reading_add_child(reading, (struct fsdp_span){ 0 }, FSDP_NONE);
 	child->as = family->name;
-}
-
-/* The first of the files that a loader takes. */
-static void name_bare(struct fsdp_reading *reading, const struct fsdp_folder *folder)
-{
-	size_t i = 0;
-	while (i < FSDP_COUNT(bare_weights) &&
-		!fsdp_parts_are_in(folder, &bare_weights[i], 1))
-		i++;
-	if (i < FSDP_COUNT(bare_weights))
-		fsdp_reading_add_parts(reading, folder, &bare_weights[i], 1);
 }
 
 static void name_weights(struct fsdp_reading *reading, struct trainer *trainer)
@@ -971,8 +953,15 @@ static void name_weights(struct fsdp_reading *reading, struct trainer *trainer)
 	trainer->is_deepspeed = is_deepspeed(folder);
 	if (trainer->has_config)
 		name_family(reading, &fsdp_family_hugging_face);
-	else
-		name_bare(reading, folder);
+	else {
+		/* The first of the files that a loader takes. */
+		size_t i = 0;
+		while (i < FSDP_COUNT(bare_weights) &&
+			!fsdp_parts_are_in(folder, &bare_weights[i], 1))
+			i++;
+		if (i < FSDP_COUNT(bare_weights))
+			fsdp_reading_add_parts(reading, folder, &bare_weights[i], 1);
+	}
 	if (trainer->is_deepspeed)
 		name_family(reading, &fsdp_family_deepspeed);
 }

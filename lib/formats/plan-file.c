@@ -277,24 +277,6 @@ static void read_flat_entries(
 		add_padding(plan, reading, fsdp_flat_rest(&reading->layout));
 }
 
-static void read_ties(struct fsdp_plan_reading *plan, struct flat_reading *reading)
-{
-	const struct fsdp_json *shared = fsdp_json_get(reading->json, "shared");
-	for (uint32_t i = 0; fsdp_json_is(shared, FSDP_JSON_ARRAY) && i < shared->count;
-		i++) {
-		struct fsdp_span fqn = fsdp_json_get_text(&shared->items[i], "fqn");
-		struct fsdp_span same_as =
-			fsdp_json_get_text(&shared->items[i], "same_as");
-		if (fqn.data == NULL || same_as.data == NULL)
-			fail_plan(plan, "a shared name of a unit is incomplete");
-		struct fsdp_flat_tie_record *tie =
-			fsdp_build_push(plan->model, &plan->model->flat_ties, NULL);
-		tie->fqn = full_name(plan, reading->unit->module, fqn);
-		tie->same_as = full_name(plan, reading->unit->module, same_as);
-		reading->record->tie_count++;
-	}
-}
-
 /* A recorded size of the plan, compared with the one computed from the rest. */
 static void compare_size(struct fsdp_plan_reading *plan,
 	const struct flat_reading *reading, const char *key, uint64_t expected)
@@ -484,7 +466,20 @@ static void read_flat(struct fsdp_plan_reading *plan, const struct fsdp_json *js
 		.from_plan = true,
 	};
 	read_flat_entries(plan, &reading);
-	read_ties(plan, &reading);
+	const struct fsdp_json *shared = fsdp_json_get(reading.json, "shared");
+	for (uint32_t i = 0; fsdp_json_is(shared, FSDP_JSON_ARRAY) && i < shared->count;
+		i++) {
+		struct fsdp_span fqn = fsdp_json_get_text(&shared->items[i], "fqn");
+		struct fsdp_span same_as =
+			fsdp_json_get_text(&shared->items[i], "same_as");
+		if (fqn.data == NULL || same_as.data == NULL)
+			fail_plan(plan, "a shared name of a unit is incomplete");
+		struct fsdp_flat_tie_record *tie =
+			fsdp_build_push(plan->model, &plan->model->flat_ties, NULL);
+		tie->fqn = full_name(plan, reading.unit->module, fqn);
+		tie->same_as = full_name(plan, reading.unit->module, same_as);
+		reading.record->tie_count++;
+	}
 	reading.record->entry_count =
 		(uint32_t)model->flat_entries.count - reading.record->first_entry;
 	reading.record->numel = reading.layout.numel;

@@ -1138,15 +1138,6 @@ static enum fsdp_rule_index rule_of(
 		       : FSDP_RULE_TRUNCATED_FILE;
 }
 
-/* Bytes that two items share are used once. */
-static void check_ranges(struct dcp *dcp)
-{
-	uint64_t *shared = FSDP_TAKE(dcp->reading->scratch, shared, dcp->files.count + 1);
-	dcp_check_ranges(&dcp->meta, dcp->folder, shared);
-	for (uint32_t id = 1; id <= dcp->files.count; id++)
-		file_of(dcp, id)->used -= fsdp_min(shared[id], file_of(dcp, id)->used);
-}
-
 /* A metadata file of another save: no data file has its items. Missing files are of that
  * save. */
 static bool report_other_metadata(struct dcp *dcp)
@@ -1250,19 +1241,6 @@ static void check_listing(struct dcp *dcp)
 		model->world_size = highest + 1;
 }
 
-static void build(struct dcp *dcp)
-{
-	for (uint32_t i = 0; i < dcp->meta.items.count; i++) {
-		const struct fsdp_dcp_item *item = fsdp_vec_at(&dcp->meta.items, i);
-		if (item->bad)
-			continue;
-		if (item->is_object)
-			add_object(dcp, i);
-		else
-			add_tensor(dcp, i);
-	}
-}
-
 static bool read_folder(struct dcp *dcp, struct fsdp_error **ret_error)
 {
 	if (!fsdp_dcp_init(&dcp->meta, dcp->reading, ret_error) ||
@@ -1281,8 +1259,20 @@ static bool read_folder(struct dcp *dcp, struct fsdp_error **ret_error)
 	fsdp_arena_init_below(&dcp->item, dcp->reading->scratch);
 	add_data_files(dcp);
 	find_other_saves(dcp);
-	build(dcp);
-	check_ranges(dcp);
+	for (uint32_t i = 0; i < dcp->meta.items.count; i++) {
+		const struct fsdp_dcp_item *item = fsdp_vec_at(&dcp->meta.items, i);
+		if (item->bad)
+			continue;
+		if (item->is_object)
+			add_object(dcp, i);
+		else
+			add_tensor(dcp, i);
+	}
+	/* Bytes that two items share are used once. */
+	uint64_t *shared = FSDP_TAKE(dcp->reading->scratch, shared, dcp->files.count + 1);
+	dcp_check_ranges(&dcp->meta, dcp->folder, shared);
+	for (uint32_t id = 1; id <= dcp->files.count; id++)
+		file_of(dcp, id)->used -= fsdp_min(shared[id], file_of(dcp, id)->used);
 	fsdp_arena_done(&dcp->item);
 	check_files(dcp);
 	check_listing(dcp);

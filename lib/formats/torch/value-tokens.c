@@ -598,23 +598,6 @@ static void keep(struct fsdp_torch *torch, fsdp_ref ref)
 		fsdp_vec_append(&torch->hiding, &ref);
 }
 
-/* All that a container holds; a call has arguments and states besides. */
-static void keep_parts(struct fsdp_torch *torch, fsdp_ref ref)
-{
-	struct fsdp_pickle *pickle = torch->pickle;
-	struct fsdp_pickle_iterator iterator = { .ref = ref };
-	fsdp_ref key, value;
-	fsdp_model_work(torch->model, fsdp_pickle_count(pickle, ref) + 1);
-	keep(torch, fsdp_pickle_argument(pickle, ref));
-	keep(torch, fsdp_pickle_keywords(pickle, ref));
-	for (size_t i = 0; i < STATES; i++)
-		keep(torch, fsdp_pickle_state(pickle, ref, i));
-	while (fsdp_pickle_next(pickle, &iterator, &key, &value)) {
-		keep(torch, key);
-		keep(torch, value);
-	}
-}
-
 bool fsdp_torch_hides(struct fsdp_torch *torch, fsdp_ref ref)
 {
 	size_t bound = fsdp_pickle_identity_bound(torch->pickle);
@@ -633,7 +616,19 @@ bool fsdp_torch_hides(struct fsdp_torch *torch, fsdp_ref ref)
 			hides = true;
 		} else if (*seen == 0) {
 			*seen = 1;
-			keep_parts(torch, at);
+			/* A call has arguments and states besides. */
+			struct fsdp_pickle *pickle = torch->pickle;
+			struct fsdp_pickle_iterator iterator = { .ref = at };
+			fsdp_ref key, value;
+			fsdp_model_work(torch->model, fsdp_pickle_count(pickle, at) + 1);
+			keep(torch, fsdp_pickle_argument(pickle, at));
+			keep(torch, fsdp_pickle_keywords(pickle, at));
+			for (size_t i = 0; i < STATES; i++)
+				keep(torch, fsdp_pickle_state(pickle, at, i));
+			while (fsdp_pickle_next(pickle, &iterator, &key, &value)) {
+				keep(torch, key);
+				keep(torch, value);
+			}
 		}
 	}
 	return hides;
