@@ -82,9 +82,8 @@ struct fsdp_named_part {
 	enum fsdp_entry_kind kind;
 	const char *strip, *below; /* "", or what all its names begin with */
 	int role;
-	int index, rank; /* positions of these numbers in the name */
+	unsigned index, rank; /* which number of the name they are, from 1 on; 0: none */
 };
-enum { FSDP_NO_NUMBER = -1 };
 
 /* Whether one of them is there. */
 bool fsdp_parts_are_in(const struct fsdp_folder *folder,

@@ -853,42 +853,30 @@ struct trainer {
 };
 
 static const struct fsdp_named_part fsdp_weights[] = {
-	{ "pytorch_model_fsdp_#", FSDP_ENTRY_DIRECTORY, "model", "", -1, FSDP_NO_NUMBER,
-		FSDP_NO_NUMBER },
-	{ "pytorch_model_fsdp.bin", FSDP_ENTRY_FILE, "", "", -1, FSDP_NO_NUMBER,
-		FSDP_NO_NUMBER },
+	{ "pytorch_model_fsdp_#", FSDP_ENTRY_DIRECTORY, "model", "", -1 },
+	{ "pytorch_model_fsdp.bin", FSDP_ENTRY_FILE, "", "", -1 },
 };
 
 /* Weights without a configuration. */
 static const struct fsdp_named_part bare_weights[] = {
-	{ "model.safetensors", FSDP_ENTRY_FILE, "", "", -1, FSDP_NO_NUMBER,
-		FSDP_NO_NUMBER },
-	{ "pytorch_model.bin", FSDP_ENTRY_FILE, "", "", -1, FSDP_NO_NUMBER,
-		FSDP_NO_NUMBER },
-	{ "adapter_model.safetensors", FSDP_ENTRY_FILE, "", "", -1, FSDP_NO_NUMBER,
-		FSDP_NO_NUMBER },
-	{ "adapter_model.bin", FSDP_ENTRY_FILE, "", "", -1, FSDP_NO_NUMBER,
-		FSDP_NO_NUMBER },
+	{ "model.safetensors", FSDP_ENTRY_FILE, "", "", -1 },
+	{ "pytorch_model.bin", FSDP_ENTRY_FILE, "", "", -1 },
+	{ "adapter_model.safetensors", FSDP_ENTRY_FILE, "", "", -1 },
+	{ "adapter_model.bin", FSDP_ENTRY_FILE, "", "", -1 },
 };
 
 static const struct fsdp_named_part optimizers[] = {
-	{ "optimizer.pt", FSDP_ENTRY_FILE, "", "", FSDP_ROLE_OPTIM, FSDP_NO_NUMBER,
-		FSDP_NO_NUMBER },
-	{ "optimizer.bin", FSDP_ENTRY_FILE, "", "", FSDP_ROLE_OPTIM, FSDP_NO_NUMBER,
-		FSDP_NO_NUMBER },
-	{ "optimizer_#", FSDP_ENTRY_DIRECTORY, "optimizer", "", FSDP_ROLE_OPTIM,
-		FSDP_NO_NUMBER, FSDP_NO_NUMBER },
+	{ "optimizer.pt", FSDP_ENTRY_FILE, "", "", FSDP_ROLE_OPTIM },
+	{ "optimizer.bin", FSDP_ENTRY_FILE, "", "", FSDP_ROLE_OPTIM },
+	{ "optimizer_#", FSDP_ENTRY_DIRECTORY, "optimizer", "", FSDP_ROLE_OPTIM },
 };
 
 static const struct fsdp_named_part others[] = {
-	{ "scheduler.pt", FSDP_ENTRY_FILE, "", "scheduler", FSDP_ROLE_OTHER,
-		FSDP_NO_NUMBER, FSDP_NO_NUMBER },
-	{ "scaler.pt", FSDP_ENTRY_FILE, "", "scaler", FSDP_ROLE_OTHER, FSDP_NO_NUMBER,
-		FSDP_NO_NUMBER },
-	{ "rng_state.pth", FSDP_ENTRY_FILE, "", "rng_state", FSDP_ROLE_OTHER,
-		FSDP_NO_NUMBER, FSDP_NO_NUMBER },
+	{ "scheduler.pt", FSDP_ENTRY_FILE, "", "scheduler", FSDP_ROLE_OTHER },
+	{ "scaler.pt", FSDP_ENTRY_FILE, "", "scaler", FSDP_ROLE_OTHER },
+	{ "rng_state.pth", FSDP_ENTRY_FILE, "", "rng_state", FSDP_ROLE_OTHER },
 	{ "rng_state_#.pth", FSDP_ENTRY_FILE, "", "rng_state", FSDP_ROLE_OTHER,
-		FSDP_NO_NUMBER, 0 },
+		.rank = 1 },
 };
 
 /* ---- recognising ---- */

@@ -208,8 +208,8 @@ bool fsdp_parts_are_in(const struct fsdp_folder *folder,
 static void add_part(struct fsdp_reading *reading, const struct fsdp_named_part *part,
 	struct fsdp_span name, const uint32_t *numbers)
 {
-	uint32_t index = part->index != FSDP_NO_NUMBER ? numbers[part->index] : FSDP_NONE;
-	uint32_t rank = part->rank != FSDP_NO_NUMBER ? numbers[part->rank] : FSDP_NONE;
+	uint32_t index = part->index != 0 ? numbers[part->index - 1] : FSDP_NONE;
+	uint32_t rank = part->rank != 0 ? numbers[part->rank - 1] : FSDP_NONE;
 	struct fsdp_child *child = fsdp_reading_add_child(reading, name, rank);
 	child->strip = fsdp_span_text(part->strip);
 	child->role = part->role;
