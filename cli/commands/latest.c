@@ -1420,6 +1420,7 @@ static void run_latest(struct run *run)
 		failure->input = candidate->input;
 		failure->path = collected_text(run->collected, candidate->path);
 		failure->message = collected_text(run->collected, from->message.data);
+		failure->hint = collected_text(run->collected, from->hint.data);
 	}
 	for (size_t i = 0; i < latest->count; i++)
 		if (latest->candidates[i].is_named && latest->candidates[i].is_release)
