@@ -66,18 +66,24 @@ static char *find_python(void)
 	static const char *const variables[] = { "VIRTUAL_ENV", "CONDA_PREFIX" };
 	const char *named = getenv("FSDP_INSPECT_PYTHON");
 	const char *folders = getenv("PATH");
-	char *path = NULL;
+	char *path = NULL, own[PATH_MAX];
+	ssize_t size = readlink("/proc/self/exe", own, sizeof own);
 
 	if (named != NULL && *named != '\0')
 		return program_in(named, strlen(named), "");
 	for (size_t i = 0; i < sizeof variables / sizeof *variables && path == NULL; i++)
 		path = program_in(getenv(variables[i]), INT_MAX, "/bin/python3");
+	/* pip installs the program next to the Python that has its packages. */
+	while (size > 0 && own[size - 1] != '/')
+		size--;
+	if (path == NULL && size > 0)
+		path = program_in(own, (size_t)size, "python3");
 	/* An empty one is the current directory; no program of it is run. */
 	while (path == NULL && folders != NULL && *folders != '\0') {
-		size_t size = strcspn(folders, ":");
+		size_t length = strcspn(folders, ":");
 
-		path = program_in(folders, size, "/python3");
-		folders += size + (folders[size] == ':');
+		path = program_in(folders, length, "/python3");
+		folders += length + (folders[length] == ':');
 	}
 	return path;
 }
