@@ -448,7 +448,9 @@ static void request_ahead(struct fsdp_remote *remote)
 		if (!range->is_begun && ahead + wanted >= most)
 			break;
 		if (find_block(remote, key_of(file, index)) == NULL) {
-			if (request == NULL && limit_reached(remote) == FSDP_LIMIT_COUNT)
+			if (limit_reached(remote) != FSDP_LIMIT_COUNT)
+				break;
+			if (request == NULL)
 				request = new_request(remote, READ, false);
 			block = request != NULL ? free_block(remote, false) : NULL;
 			if (block == NULL)
