@@ -210,6 +210,8 @@ def fake():
     check("a reader that has enough ends it without a word", done.stderr or len(done.stdout.split("\n")) != 3)
     status, out, err = run(["info", "--limit", "remote-requests=1", url], **local)
     check("a limit ends it", (status != 2 or "remote-requests" not in err) and (status, err))
+    status, out, err = run(["info", "-v", "--limit", "remote-requests=3", f"s3://local{TESTDATA}/hf/llama-sharded"], **local)
+    check("also what is announced", (status == 0 or not re.search(" 1 LIST, [12] GET, ", err)) and (status, err))
 
 
 def usage():
@@ -231,6 +233,10 @@ def usage():
         python = scratch + "/venv/bin/python3"
         missing = run(["info", "s3://b/x"], FSDP_INSPECT_PYTHON=python, HOME=scratch)
         check("without obstore", (missing[0] != 2 or "(obstore is not installed, Python is " not in missing[2]) and missing)
+        program = shutil.copy(PROCESS, scratch + "/venv/bin/fsdp-inspect")
+        env = {"PATH": "/usr/bin:/bin", "HOME": scratch, "ASAN_OPTIONS": "detect_leaks=0"}
+        done = subprocess.run([program, "info", "s3://b/x"], capture_output=True, text=True, env=env)
+        check("the Python beside the program", f"Python is {python})" not in done.stderr and done)
         place = subprocess.run([python, "-c", "import site; print(site.getsitepackages()[0])"], capture_output=True, text=True).stdout.strip()
         os.makedirs(place + "/obstore")
         for name, text in (("__init__.py", "__version__ = '0.3.0'"), ("store.py", "")):
@@ -793,6 +799,7 @@ class Faulty(http.server.BaseHTTPRequestHandler):
             blob = (f"<Blob><Name>{prefix}model.safetensors</Name><Properties><Last-Modified>Thu, 01 Jan 2026 00:00:00 GMT</Last-Modified>"
                     f"<Content-Length>{len(self.server.body)}</Content-Length><Content-Type>x</Content-Type><Content-Encoding/><Content-Language/>"
                     "<Etag>x</Etag></Properties></Blob>")
+            row = row.replace("model", "/model") if fault == "bad key" else row
             self.answer(200, ("<ListBucketResult><Name>bucket</Name>" + row * (fault != "empty") + "</ListBucketResult>"
                               if "list-type=" in self.path else "<EnumerationResults><Blobs>" + blob * (fault != "empty") +
                               "</Blobs><NextMarker/></EnumerationResults>").encode())
@@ -827,7 +834,7 @@ STORE_FAULTS = (
     ("no bucket", 2, "no such bucket, container or repository (NoSuchBucket)"), ("slow down", 2, "the store asks to slow down (SlowDown)"),
     ("odd", 2, "cannot be read (Teapot)"), ("broken", 2, "cannot be read (HTTP 500"), ("region", 2, "redirects to another place (AWS_REGION is not that of the bucket)"),
     ("empty", 2, "s3://bucket/run: no such file or directory"), ("cut", 2, "cannot reach the server (connection_lost)"),
-    ("hangs", 2, "cannot reach the server (timed_out)"), ("drips", 2, "cannot reach the server (timed_out)"), ("gone", 2, "/model.safetensors: no such file or directory"),
+    ("bad key", 2, "cannot be read (obstore cannot list a key here; FSDP_INSPECT_REMOTE=fsspec can)"), ("hangs", 2, "cannot reach the server (timed_out)"), ("drips", 2, "cannot reach the server (timed_out)"), ("gone", 2, "/model.safetensors: no such file or directory"),
     ("changed", 2, "/model.safetensors: the file changed since the directory was listed"),
     ("read denied", 2, "/model.safetensors: access denied (AccessDenied)"),
     ("no ranges", 2, "/model.safetensors: the server ignores range requests"),
@@ -860,7 +867,7 @@ def store_faults():
         wrong = {}
         Faulty.seen.clear()
         # The retries of s3fs take long, and it looks for the region of the bucket.
-        slow = ("busy twice", "slow down", "cut", "hangs", "region", "broken") if forced == "fsspec" else ("drips",) * (scheme != "s3")
+        slow = ("busy twice", "slow down", "cut", "hangs", "region", "broken", "bad key") if forced == "fsspec" else ("drips", "bad key") * (scheme != "s3")
         for fault, status, words in (row for row in STORE_FAULTS if row[0] not in slow):
             servers[0].fault = servers[1].fault = fault
             Faulty.tries = 0

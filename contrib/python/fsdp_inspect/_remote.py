@@ -54,6 +54,7 @@ FAILURES = (
     (EXPIRED, None, "^(RequestExpired|TokenRefresh.*|.*SSOToken.*)$|[Ee]xpired"),
     (CHANGED, None, "^(Precondition.*|NotModifiedError|ConditionNotMet|FileExistsError|41[26])$|MissingEtag"),
     (NOTHING, "", "^((FileNotFound|NotFound)Error|NoSuchKey|(Blob|Resource)?NotFound|404|410)$"),
+    (OTHER, "obstore cannot list a key here; FSDP_INSPECT_REMOTE=fsspec can", "^InvalidPathError$"),
     (OTHER, "set AZURE_STORAGE_ACCOUNT_NAME", "Account must be specified|Must provide either"),
     (NO_CREDENTIALS, None, r"^((No|Partial|Default)CredentialsError|ProfileNotFound)$|169\.254\.|metadata\.google"
      r"|[Mm]issing .*[Cc]redential|[Cc]redentials? (was |were )?not|Credential\w*:|CredentialProvider"),
