@@ -307,6 +307,8 @@ class Handler(http.server.BaseHTTPRequestHandler):
         begin, end = self.headers["Range"].partition("=")[2].split("-")
         begin, end = int(begin), min(int(end), len(body) - 1)
         part = body[begin:end + 1]
+        if self.fault == "no size":
+            return self.answer(206, part, ETag=tag, Content_Range=f"bytes {begin}-{end}/*")
         where = f"bytes {begin + (self.fault == 'wrong range')}-{end}/{len(body) + (self.fault == 'other size' and begin > 0)}"
         if self.fault == "longer":
             part += bytes(10)
@@ -352,6 +354,8 @@ class Handler(http.server.BaseHTTPRequestHandler):
             return self.file(os.path.join(repository, path[5:]))
         if path.startswith("/api/models/org/gated/"):
             return self.answer(403, b"", X_Error_Code="GatedRepo")
+        if path.startswith("/api/models/org/echo/"):
+            return self.answer(403, b"", X_Error_Code=self.headers["Authorization"].rpartition(" ")[2])
         if path.startswith("/api/"):
             return self.answer(401, b"", X_Error_Code="RepoNotFound")
         if path.startswith("/to/"):
@@ -387,7 +391,7 @@ def web(servers):
     check("but asked for", not any(f"token={SECRET}" in path for _, path, _ in Handler.seen))
     for fault, status, word in (("changed", (1, 2, 3), "changed since"), ("no ranges", (2,), "ignores range requests"),
                                 ("denied", (2,), "access denied (HTTP 403)"), ("wrong range", (1, 2, 3), "wrong Content_Range"),
-                                ("other tag", (1, 2, 3), "changed since"), ("longer", (2,), "more bytes than were asked for"),
+                                ("no size", (2,), "wrong Content_Range"), ("other tag", (1, 2, 3), "changed since"), ("longer", (2,), "more bytes than were asked for"),
                                 ("cut once", (0,), ""), ("endless", (2,), "cannot be read"), ("gzip", (2,), "cannot be read (Content_Encoding)"),
                                 ("huge headers", (2,), "cannot be read"), ("busy twice", (0,), ""), ("busy", (2,), "asks to slow down (HTTP 503, 6 tries)")):
         Handler.fault, Handler.tries = fault, 0
@@ -452,7 +456,7 @@ def hub(servers):
     check("its token goes to no other server", strangers or not any(seen[2] for seen in Handler.seen))
     status, out, err = run(["info", "hf://org/name@main/model.safetensors.index.json"], **variables)
     check("a file of it", SECRET in out + err)
-    for url, word in (("hf://org/gated", "access denied"), ("hf://org/none", "no such bucket, container or repository")):
+    for url, word in (("hf://org/gated", "access denied (gated or private)"), ("hf://org/echo", "access denied (HTTP 403)"), ("hf://org/none", "no such bucket, container or repository")):
         found = run(["info", url], **variables)
         check(f"a repository that is not given: {url}", (found[0] != 2 or word not in found[2] or SECRET in found[2]) and found)
 

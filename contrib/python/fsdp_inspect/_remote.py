@@ -34,6 +34,7 @@ SECONDS = 4 * TIMEOUT  # of one request, and of all tries of it
 # Of each scheme of stores its class in obstore and its package beside fsspec.
 STORES = {"s3": ("S3Store", "s3fs"), "gs": ("GCSStore", "gcsfs"),
           "az": ("AzureStore", "adlfs"), "abfss": ("AzureStore", "adlfs")}
+HUB_ERRORS = "GatedRepo", "RepoNotFound", "RevisionNotFound", "EntryNotFound"
 SUFFIXES = ".safetensors", ".pt", ".pth", ".bin", ".ckpt", ".distcp", ".metadata", ".json", ".tar"
 CREDENTIALS = "AWS_ACCESS_KEY_ID", "AWS_WEB_IDENTITY_TOKEN_FILE", "AWS_CONTAINER_CREDENTIALS_"
 BUNDLES, PROXIES = ("AWS_CA_BUNDLE", "REQUESTS_CA_BUNDLE"), ("http_proxy", "https_proxy", "all_proxy")
@@ -292,7 +293,8 @@ class Http(Store):  # one file of a server
             elif is_led and status in (401, 403):
                 url, is_led = place, False
             elif status not in (200, 206) and not (status == 416 and where.endswith("*/0")):
-                failure = fail_of(Exception(f"({found.get('X-Error-Code') or status})"))
+                error = found.get("X-Error-Code")  # of the Hub; a server might return the token in it
+                failure = fail_of(Exception(f"({error if error in HUB_ERRORS else status})"))
                 failure.seconds = min(int(after), 30) if after.isdecimal() else 0
                 raise failure
             elif found.get("Content-Encoding", "identity") != "identity":
@@ -320,7 +322,10 @@ class Http(Store):  # one file of a server
         where, tag, *_ = self.ask(url, DATA_MOST, Range="bytes=0-0")
         if where is None:
             raise Fail(NO_RANGES, host_of(url))
-        return File(url, int(where.rpartition("/")[2]), tag)
+        size = where.rpartition("/")[2]
+        if not size.isdecimal():
+            raise Fail(OTHER, "wrong Content_Range")
+        return File(url, int(size), tag)
 
 
 class Hub(Http):  # a repository of models of the Hugging Face Hub, at one commit
