@@ -328,6 +328,10 @@ static void show_format(const struct verdict *verdict, struct out *out)
 		out_line_text(
 			out, "%s)", verdict->of_role[FSDP_ROLE_OTHER] > 1 ? ", ..." : "");
 	}
+	for (size_t i = 0; i < verdict->part_count; i++) {
+		out_line_text(out, "%s", i == 0 ? "; also stored: " : ", ");
+		out_line_name(out, verdict->parts[i]);
+	}
 	/* A resume needs them. */
 	if (verdict->of_role[FSDP_ROLE_OPTIM] == 0 &&
 		verdict->of_role[FSDP_ROLE_PARAM] > 0)

@@ -1025,6 +1025,37 @@ static bool check_loading(struct auditing *auditing, struct fsdp_error **ret_err
 	return true;
 }
 
+/* Values of the optimizer and of configurations are not listed, and none of DeepSpeed,
+ * which stores its own settings. */
+static void list_parts(struct verdict *verdict, struct run *run, struct name_buffer *name)
+{
+	static const char *const others[] = { "optim", "config", "generation_config",
+		"adapter_config", "tokenizer", "__", "param_groups",
+		"pytorch-lightning" };
+
+	for (uint32_t i = 0; verdict->of_role[FSDP_ROLE_OPTIM] > 0 &&
+			     i < fsdp_value_count(run->checkpoint) &&
+			     verdict->part_count < AUDIT_PARTS_MOST;
+		i++) {
+		struct text part = name_text(
+			name, run->checkpoint, fsdp_value(run->checkpoint, i).name);
+		const char *dot =
+			part.size > 0 ? memchr(part.data, '.', part.size) : NULL;
+		bool listed = part.size == 0;
+
+		if (dot != NULL)
+			part.size = (size_t)(dot - part.data);
+		for (size_t k = 0; k < sizeof others / sizeof *others; k++)
+			listed |= part.size >= strlen(others[k]) &&
+				  memcmp(part.data, others[k], strlen(others[k])) == 0;
+		for (size_t k = 0; k < verdict->part_count; k++)
+			listed |= text_is(part, verdict->parts[k]);
+		if (!listed && part.size < 40)
+			verdict->parts[verdict->part_count++] =
+				collected_copy(run->collected, part);
+	}
+}
+
 bool audit_check(struct audit *audit, struct run *run, struct fsdp_error **ret_error)
 {
 	struct auditing auditing = { .audit = audit,
@@ -1091,6 +1122,8 @@ bool audit_check(struct audit *audit, struct run *run, struct fsdp_error **ret_e
 						 ? UINT64_MAX
 						 : verdict->bytes + bytes;
 		}
+		if (strncmp(format.family, "deepspeed", 9) != 0)
+			list_parts(verdict, run, &name);
 		run->collected->out_of_memory |= name.failed;
 		name_buffer_done(&name);
 	}

@@ -66,6 +66,8 @@ struct audit_request {
 };
 
 /* Verdict on one checkpoint. */
+enum { AUDIT_PARTS_MOST = 8 };
+
 struct verdict {
 	uint32_t input;
 	struct text path;   /* as it was typed, without a slash at its end */
@@ -74,6 +76,9 @@ struct verdict {
 	uint32_t ranks;     /* that wrote it; FSDP_NONE: unknown */
 	uint64_t of_role[FSDP_ROLE_OTHER + 1]; /* tensors */
 	struct text other; /* name of the first tensor of no other role */
+	/* Of values that a resume may need the first parts of their names, as "epoch". */
+	struct text parts[AUDIT_PARTS_MOST];
+	size_t part_count;
 	bool opened;
 	bool complete;              /* all checks of the level ran */
 	enum fsdp_rule_reason open; /* else why one of them did not */
