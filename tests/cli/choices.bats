@@ -89,11 +89,11 @@ deepspeed() {
 	verl root/global_step_7/critic 4
 	echo 7 > root/latest_checkpointed_iteration.txt
 	[ "$(notes root)" = "using global_step_7 (from latest_checkpointed_iteration.txt)
-opened actor (also there: critic)" ]
-	[ "$(notes root/global_step_7)" = "opened actor (also there: critic)" ]
+opened the model in actor (also there: critic)" ]
+	[ "$(notes root/global_step_7)" = "opened the model in actor (also there: critic)" ]
 	[ "$(notes root/global_step_7/critic)" = "" ]
 	rm -r root/global_step_7/actor
-	[ "$(notes root/global_step_7)" = "opened critic" ]
+	[ "$(notes root/global_step_7)" = "opened the model in critic" ]
 }
 
 @test "a critic is judged with its actor, from wherever it was entered" {

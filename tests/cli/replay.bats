@@ -44,7 +44,7 @@ later() {
 	cp "$gpu"/new_args_rank?.pt.trace.json.gz run
 	echo text > run/notes.txt
 	run -0 --separate-stderr replay --by=rank run
-	[ "${lines[1]}" = "4 ranks (nccl), 2 steps; 80 collectives, timed on the GPU" ]
+	[ "${lines[1]}" = "4 ranks (nccl), 2 steps; 80 collective calls of all ranks, timed on the GPU" ]
 	[ "$stderr" = "" ]
 	mkdir empty
 	run -2 --separate-stderr replay empty
@@ -67,7 +67,7 @@ later() {
 	cp "$gpu"/new_args_rank0.pt.trace.json.gz run
 	cp "$TESTDATA"/traces/exec_order/changes_rank0.jsonl run/order_rank0.jsonl
 	run -0 --separate-stderr replay --by=rank run
-	[ "${lines[1]}" = "1 rank (nccl), 2 steps; 20 collectives, timed on the GPU" ]
+	[ "${lines[1]}" = "1 rank (nccl), 2 steps; 20 collective calls, timed on the GPU" ]
 	[[ "$stderr" == *"note: skipped run/order_rank0.jsonl: "* ]]
 	run -0 --separate-stderr "$FSDP_INSPECT" order --json run
 	[ "$(jq -c '[.data.recordings[] | .input]' <<< "$output")" = "[1]" ]
@@ -135,8 +135,8 @@ later() {
 	[[ "${lines[0]}" == "recorded 5.00 us: no GPU kernels"* ]]
 	echo '[{"ph":"X","cat":"kernel","name":"ncclDevKernel_AllGather_RING_LL","pid":0,"tid":7,"ts":1,"dur":5}]' > nccl.json
 	run -0 --separate-stderr replay nccl.json
-	[[ "${lines[0]}" == "recorded 5.00 us: no GPU kernels but those of collectives, so "* ]]
-	[[ "${lines[1]}" == *"1 collective, timed on the GPU" ]]
+	[[ "${lines[0]}" == "recorded 5.00 us: no GPU kernels but those of collectives in the trace, "* ]]
+	[[ "${lines[1]}" == *"1 collective call, timed on the GPU" ]]
 	run -0 --separate-stderr replay --by=kernel nccl.json
 	[[ "$output" != *"stream that computes"* ]]
 	run -0 --separate-stderr replay --timeline cpu.json
