@@ -50,6 +50,7 @@ struct fsdp_arena_block {
 	struct fsdp_arena_block *older;
 	size_t size; /* of the mapping, this header included */
 	size_t used;
+	size_t dirty; /* what begins before this is cleared when it is taken */
 };
 
 /* ---- the budget ---- */
@@ -192,7 +193,7 @@ bool fsdp_arena_init_chosen(struct fsdp_arena *arena, struct fsdp_budget *budget
 static void *new_memory(size_t size)
 {
 	if (size < MAPPED_BLOCK)
-		return calloc(1, size);
+		return malloc(size);
 	void *memory = mmap(
 		NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	if (memory == MAP_FAILED)
@@ -213,7 +214,8 @@ static struct fsdp_arena_block *add_block(struct fsdp_arena *arena, size_t size)
 		return NULL;
 	}
 	struct fsdp_arena_block *block = memory;
-	*block = (struct fsdp_arena_block){ arena->block, size, sizeof *block };
+	*block = (struct fsdp_arena_block){ arena->block, size, sizeof *block,
+		size < MAPPED_BLOCK ? size : 0 };
 	POISON((char *)memory + sizeof *block, size - sizeof *block);
 	arena->block = block;
 	return block;
@@ -356,7 +358,10 @@ void *fsdp_arena_take(struct fsdp_arena *arena, size_t size, size_t align)
 	}
 	block->used = begin + size;
 	void *piece = (char *)block + begin;
-	UNPOISON(piece, size - RED_ZONE);
+	size -= RED_ZONE;
+	UNPOISON(piece, size);
+	if (begin < block->dirty)
+		memset(piece, 0, fsdp_min(size, block->dirty - begin));
 	return piece;
 }
 
@@ -422,11 +427,9 @@ void fsdp_arena_reset(struct fsdp_arena *arena)
 		return;
 	drop_blocks(arena, block->older);
 	block->older = NULL;
-	char *begin = (char *)block + sizeof *block;
-	size_t used = block->used - sizeof *block;
-	UNPOISON(begin, used);
-	memset(begin, 0, used);
-	POISON(begin, block->size - sizeof *block);
+	if (block->dirty < block->used)
+		block->dirty = block->used;
+	POISON((char *)block + sizeof *block, block->used - sizeof *block);
 	block->used = sizeof *block;
 	arena->next_size =
 		block->size < arena->largest ? block->size * 2 : arena->largest;
