@@ -42,9 +42,14 @@ class Mutant:
         self.path, self.source, self.edits, self.offset = path, source, edits, edits[0][0]
         self.chosen = self.copy = None  # number and name of its copy (copies.py)
         first, last = shown
-        self.number = source.count("\n", 0, edits[0][0]) + 1
-        self.line = source.split("\n")[self.number - 1].strip()
+        begin, end = source.rfind("\n", 0, self.offset) + 1, source.find("\n", self.offset)
+        self.line = source[begin:end if end >= 0 else None].strip()
         self.change = f"{squeeze(source[first:last])} -> {squeeze(apply(source, edits, first, last))}"
+
+    @property
+    def number(self):
+        """Of the line."""
+        return self.source.count("\n", 0, self.offset) + 1
 
     def key(self):
         return self.path, self.line, self.change

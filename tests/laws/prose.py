@@ -100,12 +100,13 @@ def areas(root, path):
         for number, text in prose(root, path):
             yield "manual" if path.startswith("man/") else "pages", number, text
     elif path.startswith(("cli/", "lib/")) and path.endswith((".c", ".h", ".def")):
-        source = law.text(root, path)
+        source, number, at = law.text(root, path), 1, 0
         for found in PARTS.finditer(source):
             text = found.group()
+            number, at = number + source.count("\n", at, found.start()), found.start()
             if text.startswith("/*") or " " in text:
                 area = "messages" if text[0] == '"' else "pages" if path.startswith("lib/include/") else "comments"
-                yield area, source.count("\n", 0, found.start()) + 1, " ".join(text.split())
+                yield area, number, " ".join(text.split())
 
 
 def hits(root):

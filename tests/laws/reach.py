@@ -30,6 +30,8 @@ Function = collections.namedtuple("Function", "path line name static words")
 SILENT = re.compile(r"""/\*.*?\*/|//[^\n]*|(?:L|u8?|U)?"(?:\\.|[^"\\])*"|'(?:\\.|[^'\\])*'""", re.DOTALL)
 LINE = re.compile(r"^[ \t]*#(?:\\\n|[^\n])*", re.MULTILINE)
 SIGN = re.compile(r"[A-Za-z_]\w*|\.?\d(?:[eEpP][-+]|[\w.])*|[{}();]")
+BRACE = re.compile(r"[{}]")
+WORD = re.compile(r"\.?\d(?:[eEpP][-+]|[\w.])*|([A-Za-z_]\w*)")
 
 
 def blank(found):
@@ -45,6 +47,15 @@ def opening(tokens):
     return i
 
 
+def closing(source, at):
+    """Where the braces end that are open before this place."""
+    depth = 1
+    while depth != 0 and (found := BRACE.search(source, at)):
+        at = found.end()
+        depth += 1 if found.group() == "{" else -1
+    return at if depth == 0 else len(source)
+
+
 def parse(path, source):
     """(functions, words of tables and macros) of a file."""
     functions, loose = [], set()
@@ -53,29 +64,24 @@ def parse(path, source):
         if re.match(r"\s*#\s*define\b", found.group()):
             loose.update(re.findall(r"\w+", found.group())[2:])
     source = LINE.sub(blank, source)
-    depth, before, words, line, at = 0, [], loose, 1, 0
-    for found in SIGN.finditer(source):
-        sign = found.group()
+    before, starts, line, counted, at = [], [], 1, 0, 0
+    while found := SIGN.search(source, at):
+        sign, at = found.group(), found.end()
         if sign == "{":
-            if depth == 0:
-                words = loose
-                if source[:found.start()].rstrip(" \t\n\\")[-1:] == ")":
-                    first = opening(before)
-                    words = set()
-                    line, at = line + source.count("\n", at, starts[first - 1]), starts[first - 1]
-                    functions.append(Function(path, line, before[first - 1], "static" in before, words))
-            depth += 1
-        elif sign == "}":
-            depth -= 1
+            words = loose
+            if source[:found.start()].rstrip(" \t\n\\")[-1:] == ")":
+                first = opening(before)
+                words = set()
+                line, counted = line + source.count("\n", counted, starts[first - 1]), starts[first - 1]
+                functions.append(Function(path, line, before[first - 1], "static" in before, words))
+            at = closing(source, found.end())
+            words.update(word for word in WORD.findall(source, found.end(), at) if word)
             before, starts = [], []
-        elif depth == 0:
-            if sign == ";" or not before:
-                before, starts = [], []
-            if sign != ";":
-                before.append(sign)
-                starts.append(found.start())
-        elif sign[0].isalpha() or sign[0] == "_":
-            words.add(sign)
+        elif sign == ";":
+            before, starts = [], []
+        else:
+            before.append(sign)
+            starts.append(found.start())
     return functions, loose
 
 
