@@ -1033,7 +1033,8 @@ static void check_split(const struct hf *hf, const bool *here)
 				       : split->is_bin
 					       ? "fsdp-inspect export --partial -o OUT DIR"
 					       : MAKE_INDEX),
-			"index file is missing (%u shards found)", split->count);
+			"index file is missing (%u shard%s found)", split->count,
+			split->count == 1 ? "" : "s");
 }
 
 static void read_split(struct hf *hf)
