@@ -31,6 +31,7 @@ enum {
 struct unwritten {
 	uint64_t model, bytes; /* of the file; of these: in holes */
 	uint64_t begin, end;   /* from the first hole to the last */
+	bool is_sparse;        /* not zeros that were written */
 };
 
 /* A fresh adapter is half zeros, or all. */
@@ -47,8 +48,48 @@ static bool is_of_adapter(const struct fsdp_names *names, uint32_t name)
 	return found;
 }
 
+/* Where the zeros begin that a file without checksums ends with, if that is within a
+ * tensor, as where a write stopped; else its size. Only where all bytes are read. */
+static uint64_t find_zeros(
+	const struct fsdp_verify *verify, const struct fsdp_verify_file *file)
+{
+	const struct fsdp_source *source = &file->source;
+	unsigned char block[16384];
+	uint64_t at = source->size;
+	if (verify->options.level < FSDP_LEVEL_DATA || file->members != 0)
+		return at;
+	while (at > 0) {
+		size_t size = (size_t)fsdp_min(at, sizeof block), used = size;
+		if (!fsdp_source_read(source, at - size, block, size, NULL))
+			return source->size;
+		while (used > 0 && block[used - 1] == 0)
+			used--;
+		at -= size - used;
+		if (used > 0)
+			break;
+	}
+	for (size_t i = 0; i < file->extent_count; i++) {
+		const struct fsdp_extent *extent =
+			fsdp_model_extent(&verify->checkpoint->model, file->extents[i]);
+		if (extent->offset < at && at < extent->offset + extent->length)
+			return at;
+	}
+	return source->size;
+}
+
+/* The next run at or after `at` that was never written, or of zeros up to the end. */
+static bool find_run(const struct fsdp_source *source, uint64_t zeros, uint64_t at,
+	uint64_t *ret_begin, uint64_t *ret_end)
+{
+	if (fsdp_source_find_hole(source, at, ret_begin, ret_end) && *ret_begin < zeros)
+		return true;
+	*ret_begin = at > zeros ? at : zeros;
+	*ret_end = source->size;
+	return *ret_begin < *ret_end;
+}
+
 static struct unwritten add_holes(const struct fsdp_verify *verify,
-	const struct fsdp_verify_file *file, bool with_adapters)
+	const struct fsdp_verify_file *file, uint64_t zeros, bool with_adapters)
 {
 	const struct fsdp_model *model = &verify->checkpoint->model;
 	struct unwritten sum = { .begin = FSDP_UNKNOWN };
@@ -79,7 +120,7 @@ static struct unwritten add_holes(const struct fsdp_verify *verify,
 			}
 			if (hole_end >= end)
 				break;
-			more = fsdp_source_find_hole(&file->source,
+			more = find_run(&file->source, zeros,
 				hole_end > at ? hole_end : at, &hole, &hole_end);
 		}
 	}
@@ -107,7 +148,9 @@ static void report_holes(struct fsdp_verify *verify, const struct fsdp_verify_fi
 		.severity = most != NULL ? FSDP_ERROR + 1 : 0);
 	if (most != NULL)
 		fsdp_find(&verify->findings, FSDP_RULE_FILE_HOLE, place,
-			"sparse holes: %llu of %llu bytes of the model were never written: they read as zero",
+			most->is_sparse
+				? "sparse holes: %llu of %llu bytes of the model were never written: they read as zero"
+				: "%llu of %llu bytes of the model are zero up to the end of the file: it was not written completely",
 			FSDP_LLU(most->bytes), FSDP_LLU(most->model));
 	else
 		fsdp_find(&verify->findings, FSDP_RULE_FILE_HOLE, place,
@@ -118,11 +161,18 @@ static void report_holes(struct fsdp_verify *verify, const struct fsdp_verify_fi
 static bool find_unwritten(
 	struct fsdp_verify *verify, const struct fsdp_verify_file *file)
 {
-	struct unwritten sum = add_holes(verify, file, true);
+	uint64_t zeros = find_zeros(verify, file), hole, end;
+	struct unwritten sum = add_holes(verify, file, zeros, true);
 	/* Names are looked at only where it matters. */
 	if (is_most(verify, &sum))
-		sum = add_holes(verify, file, false);
+		sum = add_holes(verify, file, zeros, false);
 	if (!is_most(verify, &sum))
+		return false;
+	sum.is_sparse = zeros == file->source.size ||
+			fsdp_source_find_hole(&file->source, 0, &hole, &end);
+	/* Of a model in one file that is in the check of numbers. */
+	if (!sum.is_sparse && verify->options.level == FSDP_LEVEL_VALUES &&
+		sum.model >= verify->checkpoint->model.payload)
 		return false;
 	report_holes(verify, file, sum.begin, sum.end, &sum);
 	return true;
