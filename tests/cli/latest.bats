@@ -223,6 +223,14 @@ latest() {
 	[[ $output != *" no "* ]]
 }
 
+@test "a run of hundreds of checkpoints" {
+	seq -f run/step-%g 700 | xargs mkdir
+	for step in run/*; do cp "$TESTDATA/safetensors/all-dtypes/model.safetensors" "$step"; done
+	latest -q run
+	[ "$status" -eq 0 ]
+	[ "$output" = run/step-700 ]
+}
+
 @test "a limit of entries ends the search below a run, not in it" {
 	cp -r "$good" run/checkpoint-10
 	cp -r "$good" run/checkpoint-20
