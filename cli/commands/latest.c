@@ -823,11 +823,12 @@ static void trackers_check(struct latest *latest)
 
 static void add_candidate(struct latest *latest, const char *path, uint32_t input)
 {
-	struct run_candidate *added;
+	struct run_candidate *added =
+		list_grown(latest->candidates, latest->count, sizeof *added);
 
-	latest->candidates = run_grown(latest->run, latest->candidates, latest->count,
-		sizeof *latest->candidates);
-	added = &latest->candidates[latest->count++];
+	run_must(latest->run, added != NULL);
+	latest->candidates = added;
+	added += latest->count++;
 	*added = (struct run_candidate){
 		.path = path, .step = FSDP_ABSENT, .epoch = FSDP_ABSENT, .input = input
 	};
@@ -1153,8 +1154,9 @@ static void check_newest(struct latest *latest, size_t wanted)
 			continue;
 		if (candidate->result == NULL)
 			check_candidate(latest, i);
-		folder->last = *name;
-		folder->good += is_good(candidate);
+		/* Others may have taken its place, and the list may have moved. */
+		folder->last = latest->candidates[i].step_name;
+		folder->good += is_good(&latest->candidates[i]);
 	}
 	candidates_sort(latest, false);
 }
@@ -1230,8 +1232,9 @@ static void check_inputs(struct latest *latest)
 	for (size_t i = 0; i < latest->pointer_count; i++) {
 		const struct run_candidate *to = latest->pointers[i].to;
 
-		if (to != NULL && to->result == NULL)
-			check_candidate(latest, (size_t)(to - latest->candidates));
+		if (to != NULL && to->result == NULL &&
+			check_candidate(latest, (size_t)(to - latest->candidates)))
+			pointers_follow(latest);
 	}
 	do {
 		check_newest(latest, wanted);
@@ -1383,6 +1386,7 @@ static void release_latest(void *object)
 
 	for (size_t i = 0; i < latest->count; i++)
 		collected_done(&latest->candidates[i].own);
+	free(latest->candidates);
 }
 
 static void run_latest(struct run *run)
