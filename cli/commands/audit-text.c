@@ -281,6 +281,12 @@ static const char *find_limit(const struct verdict *verdict)
 	return verdict->counts.warning > 0 ? " no errors," : NULL;
 }
 
+static bool own_loads(const struct verdict *verdict)
+{
+	return verdict->loading.is_own && verdict->loading.count > 0 &&
+	       strcmp(verdict->loading.loaders[0].verdict, "loads") == 0;
+}
+
 /* The answer of the loader of the checkpoint's own family, as far as it is known. */
 static void print_own_loader(const struct verdict *verdict, struct out *out)
 {
@@ -294,11 +300,18 @@ static void print_own_loader(const struct verdict *verdict, struct out *out)
 	for (size_t i = 0; i < sizeof results / sizeof *results; i++)
 		if (strcmp(verdict->word, results[i][0]) == 0 &&
 			strcmp(own->verdict, results[i][1]) == 0)
-			out_line_text(out, "; %s %s", own->title, results[i][2]);
-	for (size_t i = 0; i < own->reason_count; i++)
-		if (strcmp(own->verdict, "not_judged") == 0 &&
-			strcmp(own->reasons[i].code, "base-model") == 0)
+			out_line_text(out, "; %s %s%s", own->title, results[i][2],
+				verdict->loading.has_base ? " on its base model" : "");
+	for (size_t i = 0; i < own->reason_count; i++) {
+		if (strcmp(own->verdict, "not_judged") != 0)
+			continue;
+		if (strcmp(own->reasons[i].code, "base-model") == 0)
 			out_line_text(out, "; not compared with its base model");
+		else if (strcmp(own->reasons[i].code, "unknown-model") == 0)
+			out_line_text(out,
+				"; whether %s loads it is not known for this model type",
+				own->title);
+	}
 }
 
 /* "PyTorch distributed checkpoint (DCP), 4 ranks: 14 parameter tensors, 42 optimizer
@@ -404,7 +417,9 @@ static void show_verdict(
 		out_line_text(out, others ? " no other problems" : " no problems");
 		before = ", ";
 	}
-	print_count(out, &before, other_notes(verdict), "note");
+	/* Other notes have lines of their own. */
+	if (before[0] == ' ' || (strict && verdict->counts.error == 0))
+		print_count(out, &before, other_notes(verdict), "note");
 	if (strict && verdict->counts.error == 0)
 		out_line_text(out, " (--fail-on=%s)",
 			run->common->fail_on != NULL ? run->common->fail_on : "error");
@@ -426,7 +441,9 @@ static void show_verdict(
 	if (!verdict->complete)
 		out_line_text(out,
 			is_partial ? " (--checks lists what was not checked)"
-				   : "; some checks could not run (--checks lists them)");
+			: verdict->counts.error == 1
+				? "; some checks could not run because of the error (--checks lists them)"
+				: "; some checks could not run (--checks lists them)");
 	out_line_end(out);
 	if (run->common->quiet == 0)
 		show_format(verdict, out);
@@ -609,7 +626,7 @@ bool audit_text(const struct audit *audit, struct run *run)
 		if (refused > 1)
 			snprintf(more, sizeof more, " and %zu more file%s", refused - 1,
 				refused == 2 ? "" : "s");
-		if (refused > 0 && run->common->quiet == 0)
+		if (refused > 0 && run->common->quiet == 0 && !own_loads(verdict))
 			out_line(run->out, NULL,
 				"note: torch.load(weights_only=True) refuses %.*s%s (FI3003; -v lists the classes to allow)",
 				first.size < 200 ? (int)first.size : 200,

@@ -313,7 +313,7 @@ static void report_lacking(struct session *session, const char *folder,
 				? "copy the directory again, or pass None for this part to from_pretrained"
 				: "copy the directory again",
 			part->is_there
-				? "files are missing: none here has a default name (model_index.json lists %s)"
+				? "files are missing: no file here has a name that diffusers loads (model_index.json lists %s)"
 				: "directory is missing (model_index.json lists %s)",
 			part->class_name);
 	}

@@ -32,7 +32,8 @@ struct loading_answer {
 	struct shown_loader *loaders;
 	size_t count;
 	int status;
-	bool is_own; /* of the loader of the directory's own family */
+	bool is_own;   /* of the loader of the directory's own family */
+	bool has_base; /* an adapter was compared with its base model */
 };
 
 /* Words for --for. */

@@ -581,6 +581,7 @@ static bool run_own_loader(const struct loading_options *options, struct run *ru
 	bool good;
 
 	open_base(run, place, path, sizeof path, &base);
+	answer->has_base = base.path != NULL;
 	good = expectation_list(&base, &list) &&
 	       ask(options, run, run->path, &list, data, answer, ret_error);
 	/* A run has its steps below it: the loader of Hugging Face begins at a step, that

@@ -803,7 +803,8 @@ static bool choose_role(struct fsdp_reading *reading, const struct fsdp_folder *
 		return false;
 	fsdp_reading_note(reading, "opened the model in %.*s%s%s%s",
 		FSDP_TEXT(ret_entry->name), others.count != 0 ? " (also there: " : "",
-		fsdp_name_list_text(&others), others.count != 0 ? ")" : "");
+		fsdp_name_list_text(&others),
+		others.count != 0 ? ")" : ", the only one here");
 	return true;
 }
 

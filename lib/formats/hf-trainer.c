@@ -833,7 +833,7 @@ static void name_states(struct fsdp_reading *reading, bool ordered)
 			"optimizer states are stored by number and could not be matched to parameter names");
 	else if (named < states)
 		fsdp_reading_note(reading,
-			"optimizer states are stored by number: %zu of %zu are shown with the name of their parameter, the others with the number",
+			"optimizer states are stored by number: %zu of %zu could be matched to their parameters, the others keep the number",
 			named, states);
 }
 

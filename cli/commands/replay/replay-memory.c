@@ -260,7 +260,7 @@ static void show_row(
 
 	if (state->active_bytes > state->allocated_bytes)
 		out_values_line(out, NULL,
-			"  of these, {} are freed and wait for another stream (record_stream)",
+			"  {} of this is freed, but cannot be used again before another stream is done with it (record_stream)",
 			value_bytes(state->active_bytes - state->allocated_bytes));
 	if (state->split_free_bytes != 0 &&
 		state->split_free_bytes >= state->reserved_bytes / 10) {
@@ -298,7 +298,7 @@ static void show_row(
 		return;
 	out_line(out, NULL, "%s", "");
 	out_values_line(out, NULL,
-		"rank {}, device {}, at the peak: {} requested ({} event{s}{})",
+		"rank {}, device {}, at the peak: {} in use, sizes as requested ({} event{s}{})",
 		value_integer(row->rank), value_integer(state->device),
 		value_bytes((uint64_t)state->peak_bytes), value_count(state->events),
 		value_word(state->start_bytes > 0 ? "; earlier ones were not recorded"
