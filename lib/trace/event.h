@@ -139,11 +139,9 @@ void fsdp_time_sums_init(struct fsdp_time_sums *sums, struct fsdp_arena *arena);
 void fsdp_time_sums_add(struct fsdp_time_sums *sums, uint32_t row, int64_t column,
 	int64_t ns, int64_t exposed_ns);
 
-/* The sums of each row by column, in the arena: those of a row go to ret_lists of its
- * place, which several rows may share; a place of UINT32_MAX is skipped. places NULL:
- * its own. */
-void fsdp_time_sums_list(struct fsdp_time_sums *sums, const uint32_t *places,
-	struct fsdp_arena *arena, struct fsdp_step_list *ret_lists);
+/* The sums of each row by column, in the arena; ret_lists has a list for each row. */
+void fsdp_time_sums_list(struct fsdp_time_sums *sums, struct fsdp_arena *arena,
+	struct fsdp_step_list *ret_lists);
 
 /*
  * The collectives of one trace, packed: a long trace has a hundred thousand, and they are

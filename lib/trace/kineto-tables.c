@@ -425,7 +425,7 @@ static struct tallies *list_by_step(
 	struct tallies *steps = FSDP_TAKE(scratch, steps, kineto->step_count + 1);
 	struct fsdp_tally *all =
 		FSDP_TAKE(&kineto->reading->arena, all, sums->list.count);
-	fsdp_time_sums_list(sums, NULL, scratch, lists);
+	fsdp_time_sums_list(sums, scratch, lists);
 	for (size_t row = 0; row < rows; row++)
 		for (size_t i = 0; i < lists[row].count; i++)
 			steps[lists[row].times[i].step].count++;
@@ -455,11 +455,6 @@ static const struct fsdp_kineto_kernel *kernel_at(
 	return fsdp_vec_at(&kineto->kernels, index);
 }
 
-struct placed_kernel {
-	struct fsdp_kineto_kernel kernel;
-	uint32_t index;
-};
-
 static struct fsdp_kernel_times make_kernel(
 	const struct fsdp_kineto *kineto, const struct fsdp_kineto_kernel *row)
 {
@@ -476,95 +471,55 @@ static struct fsdp_kernel_times make_kernel(
 	return times;
 }
 
+/* One row per name and stream. */
 static void list_kernels(struct fsdp_kineto *kineto, struct trace_sums *sums)
 {
 	struct fsdp_recording *recording = &kineto->reading->recording;
-	struct fsdp_arena *arena = &kineto->reading->arena,
-			  *scratch = kineto->reading->scratch;
+	struct fsdp_arena *arena = &kineto->reading->arena;
+	bool by_step = kineto->reading->options->by_step;
 	size_t count = kineto->kernels.count;
 	struct fsdp_kernel_times *list = FSDP_TAKE(arena, list, count);
-	struct placed_kernel *sorted = FSDP_TAKE(scratch, sorted, count);
-	uint32_t *places = FSDP_TAKE(scratch, places, count);
-	struct fsdp_step_list *lists = FSDP_TAKE(scratch, lists, count);
-	struct fsdp_step_list *steps = FSDP_TAKE(scratch, steps, count);
-	fsdp_time_sums_list(&sums->kernels, NULL, scratch, lists);
-	for (size_t i = 0; i < count; i++) {
-		sorted[i] = (struct placed_kernel){ *kernel_at(kineto, i), (uint32_t)i };
-		places[i] = UINT32_MAX;
-	}
-	FSDP_SORT(sorted, count, FSDP_BY(sorted, kernel.kind),
-		FSDP_BY(sorted, kernel.name));
+	struct fsdp_step_list *lists = FSDP_TAKE(kineto->reading->scratch, lists, count);
+	fsdp_time_sums_list(
+		&sums->kernels, by_step ? arena : kineto->reading->scratch, lists);
 	recording->kernels = list;
-	/* Adds up the rows of each name, on any stream; `lists` has what each row took by
-	 * step. */
-	const struct placed_kernel *last = NULL;
-	size_t kept = 0;
 	for (size_t i = 0; i < count; i++) {
-		const struct fsdp_step_list *taken = &lists[sorted[i].index];
-		if (taken->count == 0)
+		const struct fsdp_kineto_kernel *kernel = kernel_at(kineto, i);
+		struct fsdp_kernel_times *times = &list[recording->kernel_count];
+		if (lists[i].count == 0)
 			continue;
-		if (last == NULL || last->kernel.kind != sorted[i].kernel.kind ||
-			last->kernel.name != sorted[i].kernel.name)
-			list[kept++] = make_kernel(kineto, &sorted[i].kernel);
-		last = &sorted[i];
-		places[last->index] = (uint32_t)(kept - 1);
-		struct fsdp_kernel_times *times = &list[kept - 1];
-		for (size_t k = 0; k < taken->count; k++) {
-			times->count += taken->times[k].count;
-			fsdp_sum_ns(&times->ns, taken->times[k].ns, &kineto->overflow);
-			if (last->kernel.stream == kineto->compute_stream)
-				times->on_compute_stream += taken->times[k].count;
+		*times = make_kernel(kineto, kernel);
+		for (size_t k = 0; k < lists[i].count; k++) {
+			times->count += lists[i].times[k].count;
+			fsdp_sum_ns(&times->ns, lists[i].times[k].ns, &kineto->overflow);
 		}
+		if (kernel->stream == kineto->compute_stream)
+			times->on_compute_stream = times->count;
+		if (by_step)
+			times->by_step = lists[i];
+		recording->kernel_count++;
 	}
-	recording->kernel_count = kept;
-	if (!kineto->reading->options->by_step)
-		return;
-	fsdp_time_sums_list(&sums->kernels, places, arena, steps);
-	for (size_t i = 0; i < kept; i++)
-		list[i].by_step = steps[i];
 }
 
 /* ---- allocations ---- */
 
-/* Calls of the runtime that allocate or free memory, by step and in all. */
+/* Calls of the runtime that allocate or free memory, by step and name. */
 static void add_allocs(struct fsdp_kineto *kineto, struct fsdp_step *steps)
 {
-	struct fsdp_recording *recording = &kineto->reading->recording;
-	size_t count = kineto->step_count, kept = 0;
 	struct fsdp_time_sums by_step;
 	fsdp_time_sums_init(&by_step, kineto->reading->scratch);
 	for (size_t i = 0; i < kineto->tables[FSDP_KINETO_ALLOC].count; i++) {
 		const struct fsdp_kineto_row *row = ROW(kineto, ALLOC, i);
 		size_t step = fsdp_kineto_step_at(kineto, row->ts_ns);
-		if (step != SIZE_MAX || !kineto->limited)
-			fsdp_time_sums_add(&by_step, row->name,
-				(int64_t)(step != SIZE_MAX ? step : count),
+		if (step != SIZE_MAX)
+			fsdp_time_sums_add(&by_step, row->name, (int64_t)step,
 				(int64_t)row->dur_ns, 0);
 	}
 	struct tallies *lists = list_by_step(kineto, &by_step, false);
-	struct fsdp_tally *all =
-		FSDP_TAKE(&kineto->reading->arena, all, by_step.list.count);
-	for (size_t i = 0; i <= count; i++) {
-		if (lists[i].count == 0)
-			continue;
-		memcpy(all + kept, lists[i].list, lists[i].count * sizeof *all);
-		kept += lists[i].count;
-		FSDP_SORT(lists[i].list, lists[i].count, FSDP_BY(lists[i].list, name));
-		if (i == count)
-			break;
+	for (size_t i = 0; i < kineto->step_count; i++) {
 		steps[i].allocs = lists[i].list;
 		steps[i].alloc_count = lists[i].count;
-	}
-	FSDP_SORT(all, kept, FSDP_BY(all, name));
-	recording->allocs = all;
-	for (size_t i = 0; i < kept; i++) {
-		size_t last = recording->alloc_count;
-		if (last == 0 || !fsdp_span_equal(all[last - 1].name, all[i].name)) {
-			all[recording->alloc_count++] = all[i];
-			continue;
-		}
-		all[last - 1].count += all[i].count;
-		fsdp_sum_ns(&all[last - 1].sum_ns, all[i].sum_ns, &kineto->overflow);
+		FSDP_SORT(lists[i].list, lists[i].count, FSDP_BY(lists[i].list, name));
 	}
 	kineto->overflow |= by_step.overflow;
 }
@@ -714,29 +669,19 @@ static void explain_gap(struct idle *at, int64_t begin_ns, int64_t end_ns,
 	}
 }
 
-static int compare_idles(const void *a, const void *b)
-{
-	const struct fsdp_idle_time *left = a, *right = b;
-	if (left->cause != right->cause)
-		return left->cause < right->cause ? -1 : 1;
-	bool none = left->kernel.data == NULL;
-	if (none || right->kernel.data == NULL)
-		return (right->kernel.data == NULL) - none;
-	return fsdp_span_compare(left->kernel, right->kernel);
-}
-
-/* Adds up the gaps before kernels of one name, on any stream. */
+/* One row per cause, and name and stream of what ends the gaps. */
 static void list_idles(const struct idle *at, struct fsdp_recording *recording)
 {
-	size_t all = (at->kernel_count + 1) * FSDP_IDLE_CAUSE_COUNT, count = 0, kept = 0;
+	size_t all = (at->kernel_count + 1) * FSDP_IDLE_CAUSE_COUNT, count = 0;
 	for (size_t i = 0; i < all; i++)
 		count += at->sums[i].gaps != 0;
 	struct fsdp_idle_time *list = FSDP_TAKE(&at->kineto->reading->arena, list, count);
-	for (size_t i = 0, next = 0; i < all; i++) {
+	recording->idles = list;
+	for (size_t i = 0; i < all; i++) {
 		size_t kernel = i / FSDP_IDLE_CAUSE_COUNT;
 		if (at->sums[i].gaps == 0)
 			continue;
-		struct fsdp_idle_time *one = &list[next++];
+		struct fsdp_idle_time *one = &list[recording->idle_count++];
 		*one = (struct fsdp_idle_time){ .cause = (enum fsdp_idle_cause)(
 							i % FSDP_IDLE_CAUSE_COUNT),
 			.gaps = at->sums[i].gaps,
@@ -748,21 +693,6 @@ static void list_idles(const struct idle *at, struct fsdp_recording *recording)
 			one->kernel = fsdp_kineto_words_text(
 				&at->kineto->words, kernel_at(at->kineto, kernel)->name);
 	}
-	if (count != 0)
-		qsort(list, count, sizeof *list, compare_idles);
-	for (size_t i = 0; i < count; i++) {
-		struct fsdp_idle_time *last = kept != 0 ? &list[kept - 1] : NULL;
-		if (last == NULL || compare_idles(last, &list[i]) != 0) {
-			list[kept++] = list[i];
-			continue;
-		}
-		last->gaps += list[i].gaps;
-		last->ns += list[i].ns;
-		if (list[i].longest_ns > last->longest_ns)
-			last->longest_ns = list[i].longest_ns;
-	}
-	recording->idles = list;
-	recording->idle_count = kept;
 }
 
 static void find_idle_causes(
@@ -797,8 +727,8 @@ static void find_idle_causes(
 	explain_gap(&at, end_ns, INT64_MAX, NULL);
 	list_idles(&at, recording);
 	if (kineto->reading->options->by_step)
-		fsdp_time_sums_list(&at.steps, NULL, &kineto->reading->arena,
-			recording->idle_by_step);
+		fsdp_time_sums_list(
+			&at.steps, &kineto->reading->arena, recording->idle_by_step);
 }
 
 /* ---- the device ---- */

@@ -710,7 +710,7 @@ static void finish(struct settling *at)
 		FSDP_TAKE(reading->scratch, by_step, 2 * row_count);
 	FSDP_SORT(sorted, text_count, FSDP_BY(sorted, is_stream), FSDP_BY(sorted, row),
 		FSDP_BY(sorted, text));
-	fsdp_time_sums_list(&at->sums, NULL, &reading->arena, by_step);
+	fsdp_time_sums_list(&at->sums, &reading->arena, by_step);
 	for (size_t i = 0; i < row_count; i++) {
 		rows[i].gathers.by_step = by_step[2 * i];
 		rows[i].reduces.by_step = by_step[2 * i + 1];

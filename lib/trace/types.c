@@ -412,7 +412,7 @@ void fsdp_trace_types(struct fsdp_trace_reading *reading, const struct fsdp_type
 /* ---- sums by row and column ---- */
 
 struct time_sum {
-	uint32_t row; /* later its place */
+	uint32_t row;
 	struct fsdp_step_time time;
 };
 
@@ -450,20 +450,14 @@ void fsdp_time_sums_add(struct fsdp_time_sums *sums, uint32_t row, int64_t colum
 	*last = (uint32_t)sums->list.count;
 }
 
-void fsdp_time_sums_list(struct fsdp_time_sums *sums, const uint32_t *places,
-	struct fsdp_arena *arena, struct fsdp_step_list *ret_lists)
+void fsdp_time_sums_list(struct fsdp_time_sums *sums, struct fsdp_arena *arena,
+	struct fsdp_step_list *ret_lists)
 {
-	size_t count = sums->list.count, kept = 0;
+	size_t count = sums->list.count;
 	struct fsdp_step_time *times = FSDP_TAKE(arena, times, count);
-	struct time_sum *all = FSDP_TAKE(sums->list.arena, all, count);
-	for (size_t i = 0; i < count; i++) {
-		all[kept] = *(struct time_sum *)fsdp_vec_at(&sums->list, i);
-		if (places != NULL)
-			all[kept].row = places[all[kept].row];
-		kept += all[kept].row != UINT32_MAX;
-	}
-	FSDP_SORT(all, kept, FSDP_BY(all, row), FSDP_BY(all, time.step));
-	for (size_t i = 0, next = 0; i < kept; i++) {
+	struct time_sum *all = fsdp_vec_flat(&sums->list, sums->list.arena);
+	FSDP_SORT(all, count, FSDP_BY(all, row), FSDP_BY(all, time.step));
+	for (size_t i = 0, next = 0; i < count; i++) {
 		struct fsdp_step_list *of = &ret_lists[all[i].row];
 		if (i != 0 && all[i - 1].row == all[i].row &&
 			all[i - 1].time.step == all[i].time.step) {

@@ -228,24 +228,26 @@ static size_t count_kernels(struct made *made, uint64_t limit, bool *ret_rest)
 	uint64_t calls = 0, on_compute_stream = 0;
 	int64_t ns = 0;
 	assert_non_null(set);
-	const struct fsdp_recording *one = fsdp_recording(set, 0);
+	struct fsdp_row_list rows;
+	assert_true(fsdp_recordings_group(set, FSDP_ROWS_OF_KERNEL, &rows));
 	*ret_rest = false;
-	for (size_t i = 0; i < one->kernel_count; i++) {
-		const struct fsdp_kernel_times *row = &one->kernels[i];
+	for (size_t i = 0; i < rows.count; i++) {
+		const struct fsdp_row *row = &rows.items[i];
 		calls += row->count;
 		on_compute_stream += row->on_compute_stream;
 		ns += row->ns;
-		assert_true(row->computes);
-		*ret_rest |= row->name.data == NULL;
-		assert_int_equal(row->kernel_class,
-			row->name.data != NULL ? FSDP_KERNEL_GEMM : FSDP_KERNEL_OTHER);
+		assert_true(row->key.computes);
+		*ret_rest |= row->key.name.data == NULL;
+		assert_int_equal(row->key.kind, row->key.name.data != NULL
+							? FSDP_KERNEL_GEMM
+							: FSDP_KERNEL_OTHER);
 	}
 	assert_int_equal(calls, 20);
 	assert_int_equal(ns, 40000);
 	assert_true(on_compute_stream <= 10);
-	size_t count = one->kernel_count;
+	free(rows.items);
 	fsdp_recordings_free(set);
-	return count;
+	return rows.count;
 }
 
 static void names_of_kernels_have_a_ceiling(void **state)

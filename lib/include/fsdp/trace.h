@@ -500,8 +500,9 @@ enum fsdp_kernel_class {
  * "other"; NULL for anything else. */
 FSDP_API const char *fsdp_kernel_class_name(enum fsdp_kernel_class kernel_class);
 
-/** What the device did under one name: kernels, copies, sets and collectives. Their
- * times added up can be longer than the device was busy, as streams run at once. */
+/** What the device did under one name on one stream: kernels, copies, sets and
+ * collectives. Their times added up can be longer than the device was busy, as streams
+ * run at once. */
 struct fsdp_kernel_times {
 	/* As it is recorded; absent: the names beyond the limit `kernels` together */
 	struct fsdp_span name;
@@ -547,8 +548,8 @@ enum fsdp_idle_cause {
  * "host", "queued", "unknown"; NULL for anything else. */
 FSDP_API const char *fsdp_idle_cause_name(enum fsdp_idle_cause cause);
 
-/** How long a device was idle for one cause before one kernel or copy. All together
- * are its idle_ns. */
+/** How long a device was idle for one cause before one kernel or copy on one stream. All
+ * together are its idle_ns. */
 struct fsdp_idle_time {
 	enum fsdp_idle_cause cause;
 	/* Name of what ended the gaps; absent: beyond the limit `kernels`. */
@@ -707,16 +708,12 @@ struct fsdp_recording {
 	const struct fsdp_kernel_times *kernels;
 	size_t kernel_count;
 
-	/* with options.idle, by cause and name */
+	/* with options.idle, in no order */
 	const struct fsdp_idle_time *idles;
 	size_t idle_count;
 	/* with options.idle and options.by_step, of each cause: a gap is of the step that
 	 * what ends it is of */
 	struct fsdp_step_list idle_by_step[FSDP_IDLE_CAUSE_COUNT];
-
-	/* calls of the runtime that allocate or free memory, by name */
-	const struct fsdp_tally *allocs;
-	size_t alloc_count;
 
 	/* with options.units, in the order of names */
 	const struct fsdp_unit_times *units;
