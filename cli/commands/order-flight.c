@@ -928,7 +928,7 @@ static const void *each_dump(struct subject of, size_t i, void *room)
 
 	for (size_t nth = i == 0 ? 0 : dump->next; nth < order->count; nth++) {
 		const struct fsdp_recording *one =
-			recordings_by_rank(order->recordings, nth);
+			fsdp_recording_by_rank(order->recordings, nth);
 
 		if (one->flight == NULL)
 			continue;

@@ -385,7 +385,8 @@ static bool show_blocks(struct orders *order)
 	size_t blocks = 0;
 
 	for (size_t i = 0;
-		good && (one = recordings_by_rank(order->recordings, i)) != NULL; i++) {
+		good && (one = fsdp_recording_by_rank(order->recordings, i)) != NULL;
+		i++) {
 		size_t count = 0;
 		char text[256];
 
@@ -393,7 +394,7 @@ static bool show_blocks(struct orders *order)
 			continue;
 		ranks[count++] = one->rank;
 		for (size_t k = i + 1; blocks < MOST_BLOCKS && k < order->count; k++) {
-			other = recordings_by_rank(order->recordings, k);
+			other = fsdp_recording_by_rank(order->recordings, k);
 			if (shown[k] || other->order == NULL ||
 				!fsdp_exec_order_equal(one->order, other->order))
 				continue;
@@ -843,7 +844,7 @@ static void write_uses(const struct orders *order)
 
 	record_table_init(&table, &like, &use_record, NULL);
 	out_records_begin(out, &table);
-	for (size_t i = 0; (one = recordings_by_rank(order->recordings, i)) != NULL;
+	for (size_t i = 0; (one = fsdp_recording_by_rank(order->recordings, i)) != NULL;
 		i++) {
 		static const struct fsdp_fx_order none;
 		const struct fsdp_fx_order *fx = one->fx != NULL ? one->fx : &none;

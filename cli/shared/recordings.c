@@ -155,14 +155,6 @@ void pickled_recording_report(struct run *run)
 			found.command, run->path);
 }
 
-const struct fsdp_recording *recordings_by_rank(
-	const struct fsdp_recordings *set, size_t nth)
-{
-	return nth < fsdp_recording_count(set)
-		       ? fsdp_recording(set, fsdp_recording_by_rank(set, nth))
-		       : NULL;
-}
-
 /* ---- The base model of an adapter ---- */
 
 void adapter_base_report(struct run *run)
@@ -260,15 +252,25 @@ static void write_lane(const struct run_lanes *of, size_t index, unsigned lane)
 	}
 }
 
+static size_t index_of(
+	const struct fsdp_recordings *set, const struct fsdp_recording *one)
+{
+	size_t index = 0;
+
+	while (fsdp_recording(set, index) != one)
+		index++;
+	return index;
+}
+
 static void write_clocks(const struct run_lanes *lanes)
 {
 	const struct fsdp_recording *first = NULL;
 	size_t common = 0;
 
 	for (size_t i = 0; i < fsdp_recording_count(lanes->set); i++) {
-		size_t index = fsdp_recording_by_rank(lanes->set, i);
-		const struct fsdp_recording *one = fsdp_recording(lanes->set, index);
-		const struct fsdp_aligned *aligned = &lanes->alignment->recordings[index];
+		const struct fsdp_recording *one = fsdp_recording_by_rank(lanes->set, i);
+		const struct fsdp_aligned *aligned =
+			&lanes->alignment->recordings[index_of(lanes->set, one)];
 		size_t own = aligned->clock;
 		struct timed_clock clock = { one->rank, text_of(one->path),
 			aligned->offset_ns, lanes->number, lanes->begin_ns, true };
@@ -297,20 +299,17 @@ static void write_ranks(const struct run_lanes *runs, const struct fsdp_recordin
 
 	for (size_t i = 0, next; i < count; i = next) {
 		for (next = i + 1;
-			next < count && recordings_by_rank(set, next)->rank ==
-						recordings_by_rank(set, i)->rank;)
+			next < count && fsdp_recording_by_rank(set, next)->rank ==
+						fsdp_recording_by_rank(set, i)->rank;)
 			next++;
 		for (unsigned lane = 0; lane < LANES; lane++)
 			for (size_t j = i; j < next; j++) {
 				const struct fsdp_recording *one =
-					recordings_by_rank(set, j);
+					fsdp_recording_by_rank(set, j);
 				const struct run_lanes *of = &runs[one->run - 1];
-				size_t index = 0;
 
-				while (fsdp_recording(of->set, index) != one)
-					index++;
 				if (one->kind == FSDP_RECORDING_KINETO)
-					write_lane(of, index, lane);
+					write_lane(of, index_of(of->set, one), lane);
 			}
 	}
 }

@@ -55,10 +55,6 @@ struct pickled_recording pickled_recording_find(
 /* Notes its kind and the command to type; nothing if it is not a recording. */
 void pickled_recording_report(struct run *run);
 
-/* The nth of a set in the order of ranks; NULL: past the end. */
-const struct fsdp_recording *recordings_by_rank(
-	const struct fsdp_recordings *set, size_t nth);
-
 /* Notes that the base model of an adapter is a path that does not exist here. */
 void adapter_base_report(struct run *run);
 

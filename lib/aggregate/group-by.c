@@ -13,12 +13,6 @@
 /* Sums of times that 64 bits do not hold. */
 __extension__ typedef __int128 wide;
 
-static const struct fsdp_recording *by_rank(
-	const struct fsdp_recordings *recordings, size_t nth)
-{
-	return fsdp_recording(recordings, fsdp_recording_by_rank(recordings, nth));
-}
-
 static const char *const TABLES[FSDP_ROWS_OF_COUNT] = { "step", "type", "rank", "region",
 	"collective", "unit", "group", "kernel", "idle", "idle_cause" };
 
@@ -475,7 +469,7 @@ bool fsdp_recordings_group(const struct fsdp_recordings *recordings,
 
 		at.has_steps = count_steps(run) != 0;
 		for (size_t k = 0; k < fsdp_recording_count(run); k++) {
-			add_recording(&at, by_rank(run, k), table);
+			add_recording(&at, fsdp_recording_by_rank(run, k), table);
 			fold(&at.rows, first);
 		}
 		sort(&at.rows, first, compare_times);
@@ -485,7 +479,7 @@ bool fsdp_recordings_group(const struct fsdp_recordings *recordings,
 	for (size_t i = 0;
 		i < fsdp_recording_count(recordings) && table == FSDP_ROWS_OF_IDLE_CAUSE;
 		i++) {
-		const struct fsdp_recording *one = by_rank(recordings, i);
+		const struct fsdp_recording *one = fsdp_recording_by_rank(recordings, i);
 		size_t first = at.rows.count;
 
 		add_recording(&at, one, table);
@@ -545,7 +539,8 @@ static bool find_samples(
 			bool has_steps = count_steps(run) != 0;
 
 			for (size_t k = 0; k < fsdp_recording_count(run); k++) {
-				const struct fsdp_recording *rank = by_rank(run, k);
+				const struct fsdp_recording *rank =
+					fsdp_recording_by_rank(run, k);
 
 				one = (struct sample){ now, i + 1, FSDP_ABSENT, k };
 				for (size_t j = 0; j < rank->step_count; j++) {
@@ -700,7 +695,8 @@ bool fsdp_recordings_compare(const struct fsdp_recordings *before,
 			for (size_t k = 0; !at.failed && k < count; k++) {
 				for (unsigned j = 0; j < FSDP_ROWS_OF_COUNT; j++)
 					if ((tables >> j & 1) != 0)
-						add_recording(&at, by_rank(run, k),
+						add_recording(&at,
+							fsdp_recording_by_rank(run, k),
 							(enum fsdp_row_table)j);
 				fold(&at.rows, 0);
 			}

@@ -806,7 +806,7 @@ struct fsdp_recordings {
 	size_t reading_count, left_out_count;
 	struct fsdp_recording **list; /* those that could be read, in that order */
 	size_t count;
-	size_t *places; /* in `list`, by rank */
+	struct fsdp_recording **by_rank;
 	struct fsdp_joined joined;
 	const struct fsdp_flight *flight; /* NULL: no dumps */
 	struct fsdp_recordings *runs;     /* NULL: the set is one run */
@@ -1019,20 +1019,12 @@ static void list_findings(
 /* ---- runs ---- */
 
 /* Puts them in order of rank. */
-static struct fsdp_recording **sort(
-	struct fsdp_recordings *set, struct fsdp_arena *arena, struct fsdp_arena *scratch)
+static struct fsdp_recording **sort(struct fsdp_recordings *set, struct fsdp_arena *arena)
 {
-	struct fsdp_recording **by_rank = FSDP_TAKE(arena, by_rank, set->count);
-	size_t *place_of = FSDP_TAKE(scratch, place_of, set->reading_count);
-	set->places = FSDP_TAKE(arena, set->places, set->count);
-	for (size_t i = 0; i < set->count; i++) {
-		by_rank[i] = set->list[i];
-		place_of[set->list[i]->input] = i;
-	}
-	sort_by_rank(by_rank, set->count);
-	for (size_t i = 0; i < set->count; i++)
-		set->places[i] = place_of[by_rank[i]->input];
-	return by_rank;
+	set->by_rank = FSDP_TAKE(arena, set->by_rank, set->count);
+	memcpy(set->by_rank, set->list, set->count * sizeof *set->list);
+	sort_by_rank(set->by_rank, set->count);
+	return set->by_rank;
 }
 
 /* Bytes of a file as stored, compressed or not; UINT64_MAX: a pipe. */
@@ -1120,14 +1112,14 @@ static void read_all(void *context)
 	for (size_t i = 0; i < set->run_count; i++) {
 		runs[i].joined = (struct fsdp_joined){ .arena = arena,
 			.scratch = set->scratch,
-			.by_rank = sort(&runs[i], arena, set->scratch),
+			.by_rank = sort(&runs[i], arena),
 			.count = runs[i].count };
 		join_recordings(&runs[i].joined, &set->limits);
 		fsdp_arena_reset(set->scratch);
 	}
 	if (set->runs != NULL) {
 		set->joined = set->runs[0].joined;
-		sort(set, arena, set->scratch);
+		sort(set, arena);
 	}
 	set->flight = fsdp_flight_join_readings(
 		set->readings, set->reading_count, &set->arena, set->error);
@@ -1194,9 +1186,10 @@ const struct fsdp_recording *fsdp_recording(
 	return index < set->count ? set->list[index] : NULL;
 }
 
-size_t fsdp_recording_by_rank(const struct fsdp_recordings *set, size_t nth)
+const struct fsdp_recording *fsdp_recording_by_rank(
+	const struct fsdp_recordings *set, size_t nth)
 {
-	return set->places[nth];
+	return nth < set->count ? set->by_rank[nth] : NULL;
 }
 
 size_t fsdp_recordings_run_count(const struct fsdp_recordings *set)

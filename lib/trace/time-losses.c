@@ -21,11 +21,6 @@ static const double LEAST_LOSS = 5, LEAST_WAIT = 1, LEAST_ALLOCATION = 2;
 /* Sums of times that 64 bits do not hold. */
 __extension__ typedef __int128 wide;
 
-static const struct fsdp_recording *by_rank(const struct fsdp_recordings *run, size_t nth)
-{
-	return fsdp_recording(run, fsdp_recording_by_rank(run, nth));
-}
-
 /* The steps of a recording; NULL: their time is not known. */
 static const struct fsdp_times *find_steps(const struct fsdp_recording *one)
 {
@@ -114,9 +109,9 @@ static void add_waits(struct fsdp_cost *cost, const struct fsdp_recordings *run)
 	bool fits = true;
 
 	for (size_t i = 0; worst != FSDP_ABSENT && i < count; i++)
-		if (by_rank(run, i)->kind == FSDP_RECORDING_KINETO &&
-			by_rank(run, i)->rank == worst)
-			last = by_rank(run, i);
+		if (fsdp_recording_by_rank(run, i)->kind == FSDP_RECORDING_KINETO &&
+			fsdp_recording_by_rank(run, i)->rank == worst)
+			last = fsdp_recording_by_rank(run, i);
 	for (size_t i = 0; i < count; i++) {
 		const struct fsdp_recording *one = fsdp_recording(run, i);
 		const struct fsdp_times *steps = find_steps(one);
@@ -174,7 +169,7 @@ struct fsdp_cost fsdp_recordings_cost(const struct fsdp_recordings *run)
 	double data_ns = 0, all_ns = 0;
 	wide sum = 0;
 	for (size_t i = 0; i < fsdp_recording_count(run); i++) {
-		const struct fsdp_recording *one = by_rank(run, i);
+		const struct fsdp_recording *one = fsdp_recording_by_rank(run, i);
 		const struct fsdp_times *steps = find_steps(one);
 		if (steps == NULL)
 			continue;
@@ -202,7 +197,7 @@ struct fsdp_cost fsdp_recordings_cost(const struct fsdp_recordings *run)
 	/* A recording that lost its kernels has no shares. */
 	double span = 0, compute = 0, exposed = 0, idle = 0, comm = 0, devices = 0;
 	for (size_t i = 0; i < fsdp_recording_count(run); i++) {
-		const struct fsdp_recording *one = by_rank(run, i);
+		const struct fsdp_recording *one = fsdp_recording_by_rank(run, i);
 		if (!one->has_device)
 			continue;
 		devices++;
@@ -363,7 +358,7 @@ static bool append_units(
 	struct fsdp_loss *loss, const struct fsdp_recordings *run, double least_ns)
 {
 	const struct fsdp_summary *all = fsdp_recordings_summary(run);
-	bool fsdp1 = by_rank(run, 0)->units_from == FSDP_UNITS_FSDP1;
+	bool fsdp1 = fsdp_recording_by_rank(run, 0)->units_from == FSDP_UNITS_FSDP1;
 	struct cause_cost costs[CAUSE_COUNT] = { 0 };
 	/* Those that are on a stream of their own are exposed all the time, and not at
 	 * the end alone. */
@@ -419,7 +414,8 @@ static bool is_kept(const struct fsdp_recordings *run, const struct fsdp_unit_ti
 {
 	const struct fsdp_summary *all = fsdp_recordings_summary(run);
 	if (unit->phase != FSDP_PHASE_FORWARD || unit->gathers.count == 0 ||
-		unit->unit.size == 0 || by_rank(run, 0)->units_from != FSDP_UNITS_NAMED)
+		unit->unit.size == 0 ||
+		fsdp_recording_by_rank(run, 0)->units_from != FSDP_UNITS_NAMED)
 		return false;
 	for (size_t i = 0; i < all->unit_count; i++) {
 		const struct fsdp_unit_times *one = &all->units[i];
@@ -598,7 +594,8 @@ bool fsdp_recordings_loss(const struct fsdp_recordings *run, const struct fsdp_c
 		is_exchange = fsdp_span_is(type, "all_to_all") ||
 			      fsdp_span_is(type, "send_recv");
 		for (size_t i = 0; i < fsdp_recording_count(run); i++)
-			exposed_ns += (double)by_rank(run, i)->base.exposed_ns;
+			exposed_ns +=
+				(double)fsdp_recording_by_rank(run, i)->base.exposed_ns;
 		append(loss, "exposed communication (%.0f %%)", loss->percent);
 		if (!is_exchange && append_units(loss, run, exposed_ns / 2))
 			return true;
@@ -661,7 +658,7 @@ void fsdp_recordings_allocator_loss(
 
 	*ret_loss = (struct fsdp_loss){ .rank = FSDP_ABSENT };
 	for (size_t i = 0; i < fsdp_recording_count(run); i++) {
-		const struct fsdp_recording *one = by_rank(run, i);
+		const struct fsdp_recording *one = fsdp_recording_by_rank(run, i);
 
 		for (size_t j = 0; j < one->step_count; j++) {
 			steps++;
@@ -726,7 +723,7 @@ static void note_matching(const struct notes *to, const struct fsdp_recordings *
 			match->index, format_ms(match->start_skew_ns, &skew),
 			format_ms(match->max_dur_ns, &longest));
 	for (size_t i = 0; i < fsdp_recording_count(run); i++)
-		several |= by_rank(run, i)->has_several_groups;
+		several |= fsdp_recording_by_rank(run, i)->has_several_groups;
 	if (matching->left_out != 0 && is_by_position(matching) && several)
 		note(to,
 			"no process groups in the trace, and the job has several: collectives (%" PRIu64
@@ -751,7 +748,7 @@ void fsdp_recordings_notes(const struct fsdp_recordings *recordings,
 {
 	const struct notes to = { add, context };
 
-	const struct fsdp_recording *first = by_rank(recordings, 0);
+	const struct fsdp_recording *first = fsdp_recording_by_rank(recordings, 0);
 	const struct fsdp_matching *matching =
 		&fsdp_recordings_summary(recordings)->matching;
 	if (first->layer == FSDP_LAYER_HOST && first->backend.data != NULL &&
@@ -766,7 +763,7 @@ void fsdp_recordings_notes(const struct fsdp_recordings *recordings,
 	uint64_t by_start = 0, lost = 0, launches = 0;
 
 	for (size_t i = 0; i < fsdp_recording_count(recordings); i++) {
-		const struct fsdp_recording *one = by_rank(recordings, i);
+		const struct fsdp_recording *one = fsdp_recording_by_rank(recordings, i);
 
 		by_start += one->by_start;
 		if (!fsdp_recording_lacks_kernels(one))
@@ -791,7 +788,7 @@ void fsdp_recordings_notes(const struct fsdp_recordings *recordings,
 	char text[256] = "";
 	size_t used = 0;
 	for (size_t i = 0; i < fsdp_recording_count(recordings) && used == 0; i++) {
-		const struct fsdp_recording *one = by_rank(recordings, i);
+		const struct fsdp_recording *one = fsdp_recording_by_rank(recordings, i);
 		for (size_t j = 0; j < one->unknown_count && j < KINDS_NAMED; j++) {
 			int size = snprintf(text + used, sizeof text - used,
 				"%s%" PRIu64 " %.*s", j != 0 ? ", " : "",
@@ -811,11 +808,11 @@ void fsdp_recordings_notes(const struct fsdp_recordings *recordings,
 				one->unknown_count > KINDS_NAMED ? ", ..." : "");
 	}
 	for (size_t i = 0; i < fsdp_recording_count(recordings); i++)
-		if (by_rank(recordings, i)->is_ascend) {
+		if (fsdp_recording_by_rank(recordings, i)->is_ascend) {
 			note(&to,
 				"rank %" PRId64
 				" has a trace of torch_npu (Ascend): its device processes are not read",
-				by_rank(recordings, i)->rank);
+				fsdp_recording_by_rank(recordings, i)->rank);
 			break;
 		}
 	for (size_t i = 0; i < fsdp_recordings_run_count(recordings); i++)

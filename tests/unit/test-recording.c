@@ -743,7 +743,8 @@ static void two_traces_of_a_rank_are_two_runs(void **state)
 	/* All by rank, then in the order of the paths. */
 	static const size_t places[] = { 1, 0, 2 };
 	for (size_t i = 0; i < 3; i++)
-		assert_int_equal(fsdp_recording_by_rank(set, i), places[i]);
+		assert_ptr_equal(
+			fsdp_recording_by_rank(set, i), fsdp_recording(set, places[i]));
 	const struct fsdp_recordings *first = fsdp_recordings_run(set, 0);
 	const struct fsdp_recordings *second = fsdp_recordings_run(set, 1);
 	assert_int_equal(fsdp_recording_count(first), 2);

@@ -27,7 +27,7 @@ size_t replay_step_count(const struct replay *run)
 	size_t count = 0;
 
 	for (size_t i = 0; i < run->count; i++)
-		count += recordings_by_rank(run->recordings, i)->step_count;
+		count += fsdp_recording_by_rank(run->recordings, i)->step_count;
 	return count;
 }
 
@@ -62,7 +62,7 @@ struct replay_collectives replay_find_collectives(const struct replay *replay)
 
 	for (size_t i = 0; i < replay->count; i++) {
 		const struct fsdp_recording *one =
-			recordings_by_rank(replay->recordings, i);
+			fsdp_recording_by_rank(replay->recordings, i);
 
 		if (one->layer > all.layer)
 			all.layer = one->layer;
@@ -238,7 +238,7 @@ static const void *each_ranked(struct subject of, size_t i, void *room)
 	const struct replay *replay = of.context;
 
 	(void)room;
-	return i < replay->count ? recordings_by_rank(replay->recordings, i) : NULL;
+	return i < replay->count ? fsdp_recording_by_rank(replay->recordings, i) : NULL;
 }
 
 #define TIMELINE struct fsdp_timeline
@@ -275,8 +275,9 @@ static const void *each_ranked_in(struct subject of, size_t i, struct ranked *on
 		*one = (struct ranked){ 0 };
 	else
 		one->at++;
-	for (; (from = recordings_by_rank(((const struct replay *)of.context)->recordings,
-			one->nth)) != NULL;
+	for (; (from = fsdp_recording_by_rank(
+			((const struct replay *)of.context)->recordings, one->nth)) !=
+		NULL;
 		one->nth++, one->at = 0) {
 		size_t listed = *(const size_t *)((const char *)from + count);
 
@@ -464,7 +465,8 @@ void replay_put_data(struct replay *replay)
 		replay->summary->timeline, replay->summary->matching };
 
 	for (size_t i = 0; i < replay->count && answer.world_size == FSDP_ABSENT; i++)
-		answer.world_size = recordings_by_rank(replay->recordings, i)->world_size;
+		answer.world_size =
+			fsdp_recording_by_rank(replay->recordings, i)->world_size;
 	out_fields(replay->run->out, &times_record, (struct subject){ replay, &answer });
 	replay_put_rows(replay);
 }

@@ -68,7 +68,7 @@ static struct memory_row *list_rows(
 			room += fsdp_recording(recordings, i)->memory->device_count;
 	rows = calloc(room, sizeof *rows);
 	for (size_t i = 0; rows != NULL && i < recording_count; i++) {
-		const struct fsdp_recording *one = recordings_by_rank(recordings, i);
+		const struct fsdp_recording *one = fsdp_recording_by_rank(recordings, i);
 		for (size_t j = 0; one->memory != NULL && j < one->memory->device_count;
 			j++)
 			rows[count++] = (struct memory_row){ .rank = one->rank,

@@ -156,7 +156,7 @@ static void check_ranks(struct threshold *limit)
 
 	for (size_t i = 0; i < limit->replay->count; i++) {
 		const struct fsdp_recording *one =
-			recordings_by_rank(limit->replay->recordings, i);
+			fsdp_recording_by_rank(limit->replay->recordings, i);
 		const struct fsdp_device_times *base = &one->base;
 		const struct fsdp_type_times *type = replay_type_of(one, check->name);
 		int64_t ns = idle ? base->idle_ns : base->exposed_ns;
@@ -451,7 +451,7 @@ static struct unrecorded find_lack(const struct replay *replay)
 		.empty = replay->has_traces };
 	const struct fsdp_recording *one;
 
-	for (size_t i = 0; (one = recordings_by_rank(replay->recordings, i)) != NULL;
+	for (size_t i = 0; (one = fsdp_recording_by_rank(replay->recordings, i)) != NULL;
 		i++) {
 		lack.empty &= one->events == 0;
 		lack.dropped += one->dropped;
@@ -501,7 +501,7 @@ static void show_cost(struct replay *replay, const struct fsdp_cost *cost)
 	if (cost->steps == 0)
 		return;
 	/* One rank is the slow one if no other has a step that is nearly as long. */
-	for (size_t i = 0; (one = recordings_by_rank(replay->recordings, i)) != NULL;
+	for (size_t i = 0; (one = fsdp_recording_by_rank(replay->recordings, i)) != NULL;
 		i++) {
 		const struct fsdp_type_times *steps = replay_type_of(one, text_of("all"));
 
@@ -539,7 +539,8 @@ static void show_cost(struct replay *replay, const struct fsdp_cost *cost)
 	for (size_t i = 0; cost->has_device && i < sizeof shares / sizeof *shares; i++)
 		if (!shares[i].hidden)
 			out_line_text(out, "%s %.0f %%", shares[i].name, shares[i].share);
-	for (size_t i = 0; (one = recordings_by_rank(replay->recordings, i)) != NULL; i++)
+	for (size_t i = 0; (one = fsdp_recording_by_rank(replay->recordings, i)) != NULL;
+		i++)
 		if (one->truncated)
 			out_line_text(out, "; rank %" PRId64 " is truncated", one->rank);
 	out_line_end(out);
@@ -547,13 +548,15 @@ static void show_cost(struct replay *replay, const struct fsdp_cost *cost)
 
 static void line_inputs(struct replay *replay)
 {
-	const struct fsdp_recording *first = recordings_by_rank(replay->recordings, 0),
+	const struct fsdp_recording *first =
+					    fsdp_recording_by_rank(replay->recordings, 0),
 				    *one;
 	struct replay_collectives all = replay_find_collectives(replay);
 	struct out *out = replay->run->out;
 	uint64_t count = 0, dumps = 0;
 
-	for (size_t i = 0; (one = recordings_by_rank(replay->recordings, i)) != NULL; i++)
+	for (size_t i = 0; (one = fsdp_recording_by_rank(replay->recordings, i)) != NULL;
+		i++)
 		dumps += one->dump_count;
 	for (int i = 0; i < FSDP_BY_COUNT; i++)
 		count += all.by[i];
@@ -632,7 +635,7 @@ static void show_timeline(struct replay *replay)
 		value_word(timeline->begin_ns != FSDP_ABSENT
 				   ? ""
 				   : ", each rank from its own start"));
-	for (size_t i = 0; (one = recordings_by_rank(replay->recordings, i)) != NULL;
+	for (size_t i = 0; (one = fsdp_recording_by_rank(replay->recordings, i)) != NULL;
 		i++) {
 		char strip[256];
 		size_t size = 0, mark;
@@ -668,7 +671,7 @@ static bool do_calls_overlap(const struct replay *replay)
 {
 	const struct fsdp_recording *one;
 
-	for (size_t i = 0; (one = recordings_by_rank(replay->recordings, i)) != NULL;
+	for (size_t i = 0; (one = fsdp_recording_by_rank(replay->recordings, i)) != NULL;
 		i++) {
 		int64_t busy_ns =
 			one->has_device ? one->base.comm_busy_ns : one->host_comm_busy_ns;
@@ -697,7 +700,7 @@ static bool show_text(struct replay *replay)
 	if (strcmp(replay->options->style, "torch") == 0) {
 		for (size_t i = 0; i < replay->count; i++) {
 			const struct fsdp_recording *one =
-				recordings_by_rank(replay->recordings, i);
+				fsdp_recording_by_rank(replay->recordings, i);
 			for (size_t j = 0; j < one->dump_count; j++) {
 				out_verbatim(replay->run->out,
 					text_of_span(one->dumps[j].log_message));

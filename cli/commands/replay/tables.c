@@ -116,7 +116,8 @@ static void list_type(struct replay *replay, const struct replay *run, const cha
 	row->times = type->times;
 	sum_ns = type->times.sum_ns;
 	for (size_t i = 0; i < run->count; i++) {
-		const struct fsdp_recording *one = recordings_by_rank(run->recordings, i);
+		const struct fsdp_recording *one =
+			fsdp_recording_by_rank(run->recordings, i);
 		const struct fsdp_type_times *of =
 			replay_type_of(one, text_of_span(type->name));
 		int64_t ns = of != NULL ? of->times.sum_ns : FSDP_ABSENT;
@@ -187,8 +188,9 @@ static const void *each_rank_of_type(struct subject of, size_t i, void *room)
 	struct type_of_rank *row = room;
 
 	row->next = i == 0 ? 0 : row->next;
-	while ((one = recordings_by_rank(((const struct replay *)of.context)->recordings,
-			row->next++)) != NULL) {
+	while ((one = fsdp_recording_by_rank(
+			((const struct replay *)of.context)->recordings, row->next++)) !=
+		NULL) {
 		const struct fsdp_type_times *found =
 			replay_type_of(one, text_of_span(type->name));
 
@@ -365,7 +367,7 @@ static void print_separated(
 	struct record_table table;
 
 	replay_begin_table(replay, &table, like, record);
-	for (size_t i = 0; (one = recordings_by_rank(replay->recordings, i)) != NULL;
+	for (size_t i = 0; (one = fsdp_recording_by_rank(replay->recordings, i)) != NULL;
 		i++) {
 		TYPED row = { one->rank, FSDP_ABSENT, FSDP_ABSENT, .run = one->run };
 
@@ -433,7 +435,7 @@ static bool list_steps(struct replay *replay)
 
 		for (size_t j = 0; j < run.count; j++) {
 			const struct fsdp_recording *one =
-				recordings_by_rank(run.recordings, j);
+				fsdp_recording_by_rank(run.recordings, j);
 
 			for (size_t k = 0; k < one->step_count; k++) {
 				const struct fsdp_step *step = &one->steps[k];
@@ -568,12 +570,12 @@ bool replay_show_ranks(struct replay *replay)
 
 		for (size_t k = 0; k < run.count; k++)
 			places[k] = (struct place){
-				recordings_by_rank(run.recordings, k)->base.span_ns, k
+				fsdp_recording_by_rank(run.recordings, k)->base.span_ns, k
 			};
 		count = top_of(&run, places, run.count);
 		for (size_t k = 0; k < count; k++)
 			print_rank(&run, &table,
-				recordings_by_rank(run.recordings, places[k].index),
+				fsdp_recording_by_rank(run.recordings, places[k].index),
 				straggler);
 	}
 	out_table_end(replay->run->out);
@@ -601,7 +603,7 @@ static size_t collectives_of(const struct replay *run)
 
 	return matching->by != NULL
 		       ? matching->match_count
-		       : recordings_by_rank(run->recordings, 0)->collective_count;
+		       : fsdp_recording_by_rank(run->recordings, 0)->collective_count;
 }
 
 /* The one at one->at of the run one->of. */
@@ -615,8 +617,8 @@ static void fill_collective(struct collective *one)
 	if (one->is_match) {
 		*match = matching->matches[one->at];
 	} else {
-		fsdp_recording_collective(
-			recordings_by_rank(one->of.recordings, 0), one->at, &one->own);
+		fsdp_recording_collective(fsdp_recording_by_rank(one->of.recordings, 0),
+			one->at, &one->own);
 		*match = (struct fsdp_match){ .type = one->own.type,
 			.group = one->own.group,
 			.seq = one->own.seq,
@@ -690,7 +692,8 @@ static const void *each_rank(struct subject of, size_t i, void *room)
 	if (i == one->match.recording_count)
 		return NULL;
 	*(int64_t *)room =
-		recordings_by_rank(one->of.recordings, one->match.recordings[i])->rank;
+		fsdp_recording_by_rank(one->of.recordings, one->match.recordings[i])
+			->rank;
 	return room;
 }
 
@@ -847,7 +850,7 @@ static REST unassigned_of(const struct replay *replay)
 	const struct fsdp_recording *one;
 	REST sum = { 0 };
 
-	for (size_t i = 0; (one = recordings_by_rank(replay->recordings, i)) != NULL;
+	for (size_t i = 0; (one = fsdp_recording_by_rank(replay->recordings, i)) != NULL;
 		i++) {
 		sum.gathers += one->unassigned.gathers;
 		sum.reduces += one->unassigned.reduces;
@@ -1223,7 +1226,8 @@ static void show_units(struct replay *run)
 		[FSDP_UNITS_FSDP1] =
 			"FSDP1 names no unit: #0 is the root, the others in the order of the forward",
 	};
-	enum fsdp_unit_source from = recordings_by_rank(run->recordings, 0)->units_from;
+	enum fsdp_unit_source from =
+		fsdp_recording_by_rank(run->recordings, 0)->units_from;
 	REST rest = unassigned_of(run);
 	const UNIT none = { .label = "(no unit)",
 		.unit.phase = FSDP_PHASE_NONE,
@@ -1300,7 +1304,8 @@ bool replay_show_table(struct replay *run)
 	const char *none = NULL;
 	size_t count = 0;
 
-	for (size_t i = 0; (one = recordings_by_rank(run->recordings, i)) != NULL; i++)
+	for (size_t i = 0; (one = fsdp_recording_by_rank(run->recordings, i)) != NULL;
+		i++)
 		has_device |= one->has_device;
 	if (list != LIST_COUNT) {
 		none = list == OF_IDLES && has_device ? "no device was idle"
@@ -1341,7 +1346,7 @@ bool replay_show_table(struct replay *run)
 	else if (replay_shows_only(run, "collective")) {
 		count = collectives_of(run);
 		good = show_collectives(run);
-		none = recordings_by_rank(run->recordings, 0)->collective_count == 0
+		none = fsdp_recording_by_rank(run->recordings, 0)->collective_count == 0
 			       ? LISTS[OF_GROUPS].none
 			       : "no collective was matched with other ranks: one trace alone lists its own";
 	} else if (replay_shows_only(run, "region")) {
@@ -1447,7 +1452,8 @@ void replay_put_rows(struct replay *replay)
 	} else if (replay_shows_only(replay, "rank")) {
 		replay_begin_table(replay, &table, &replay_rows, &rank_record);
 		for (size_t i = 0;
-			(one = recordings_by_rank(replay->recordings, i)) != NULL; i++)
+			(one = fsdp_recording_by_rank(replay->recordings, i)) != NULL;
+			i++)
 			print_rank(replay, &table, one, FSDP_ABSENT);
 		out_table_end(out);
 	} else {

@@ -852,9 +852,8 @@ FSDP_API size_t fsdp_recording_count(const struct fsdp_recordings *recordings);
 FSDP_API const struct fsdp_recording *fsdp_recording(
 	const struct fsdp_recordings *recordings, size_t index);
 
-/** The index of the nth by rank; ties in the order of the paths. nth must be below
- * the count. */
-FSDP_API size_t fsdp_recording_by_rank(
+/** The nth by rank; ties in the order of the paths. NULL past the end. */
+FSDP_API const struct fsdp_recording *fsdp_recording_by_rank(
 	const struct fsdp_recordings *recordings, size_t nth);
 
 /** Paths that could not be read, in their order; each error has its path and lives
