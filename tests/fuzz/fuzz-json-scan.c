@@ -88,7 +88,7 @@ static void check(const struct fsdp_json_quick *quick, struct fsdp_span object)
 	unsigned char *copy = calloc(1, object.size + FSDP_WINDOW_PADDING);
 	memcpy(copy, object.data, object.size);
 	fsdp_limits_init(&limits);
-	fsdp_json_scan_over(&scan, copy, object.size, &limits);
+	fsdp_json_scan_over(&scan, fsdp_span(copy, object.size), &limits);
 	require(fsdp_json_scan_next(&scan, &token, NULL));
 	while (fsdp_json_scan_next(&scan, &token, NULL) && token.kind == FSDP_SCAN_KEY) {
 		int place = fsdp_json_text_is(&token, keys[0])   ? 0
@@ -138,7 +138,7 @@ static void check_member(
 	memcpy(copy + 1, begin, size);
 	copy[1 + size] = '}';
 	fsdp_limits_init(&limits);
-	fsdp_json_scan_over(&scan, copy, size + 2, &limits);
+	fsdp_json_scan_over(&scan, fsdp_span(copy, size + 2), &limits);
 	for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
 		require(fsdp_json_scan_next(&scan, &token, NULL));
 		require(token.kind == kinds[i]);
