@@ -266,8 +266,8 @@ static bool print_loaders(const struct verdict *verdict, struct out *out)
 static const char *find_limit(const struct verdict *verdict)
 {
 	static const char *const limits[][2] = {
-		{ "FI5007", " no damage, but not all that a resume needs:" },
-		{ "FI4002", " no damage, but tensor names have the prefix of a wrapper:" }
+		{ "FI5007", " no errors, but not all that a resume needs:" },
+		{ "FI4002", " no errors, but tensor names have the prefix of a wrapper:" }
 	};
 
 	if (strcmp(verdict->word, "good") != 0)
