@@ -48,33 +48,51 @@ static bool is_of_adapter(const struct fsdp_names *names, uint32_t name)
 	return found;
 }
 
+/* Bytes of the block at `at` up to its last that is not 0; UNIT if it cannot be read. */
+enum { UNIT = 16384 };
+
+static size_t count_used(const struct fsdp_source *source, uint64_t at)
+{
+	unsigned char block[UNIT];
+	size_t size = (size_t)fsdp_min(source->size - at, UNIT);
+	if (!fsdp_source_read(source, at, block, size, NULL))
+		return UNIT;
+	while (size > 0 && block[size - 1] == 0)
+		size--;
+	return size;
+}
+
 /* Where the zeros begin that a file without checksums ends with, if that is within a
- * tensor, as where a write stopped; else its size. Only where all bytes are read. */
+ * tensor, as where a write stopped; else its size. Only where all bytes are read: few
+ * blocks more, and the zeros again where they begin so. */
 static uint64_t find_zeros(
 	const struct fsdp_verify *verify, const struct fsdp_verify_file *file)
 {
 	const struct fsdp_source *source = &file->source;
-	unsigned char block[16384];
-	uint64_t at = source->size;
-	if (verify->options.level < FSDP_LEVEL_DATA || file->members != 0)
-		return at;
-	while (at > 0) {
-		size_t size = (size_t)fsdp_min(at, sizeof block), used = size;
-		if (!fsdp_source_read(source, at - size, block, size, NULL))
-			return source->size;
-		while (used > 0 && block[used - 1] == 0)
-			used--;
-		at -= size - used;
-		if (used > 0)
-			break;
+	bool within = false;
+	if (verify->options.level < FSDP_LEVEL_DATA || file->members != 0 ||
+		source->size == 0)
+		return source->size;
+	/* Blocks: the one of the header is used, the last one is not. */
+	uint64_t low = 0, high = (source->size - 1) / UNIT;
+	if (count_used(source, high * UNIT) > 0)
+		low = high;
+	while (low + 1 < high) {
+		uint64_t middle = low + (high - low) / 2;
+		if (count_used(source, middle * UNIT) > 0)
+			low = middle;
+		else
+			high = middle;
 	}
-	for (size_t i = 0; i < file->extent_count; i++) {
+	uint64_t at = low * UNIT + count_used(source, low * UNIT);
+	for (size_t i = 0; i < file->extent_count && !within; i++) {
 		const struct fsdp_extent *extent =
 			fsdp_model_extent(&verify->checkpoint->model, file->extents[i]);
-		if (extent->offset < at && at < extent->offset + extent->length)
-			return at;
+		within = extent->offset < at && at < extent->offset + extent->length;
 	}
-	return source->size;
+	for (uint64_t k = low + 1; within && k <= (source->size - 1) / UNIT; k++)
+		within = count_used(source, k * UNIT) == 0;
+	return within ? at : source->size;
 }
 
 /* The next run at or after `at` that was never written, or of zeros up to the end. */
