@@ -409,7 +409,7 @@ class JudgeTest(unittest.TestCase):
         self.assertEqual((finding.rule, finding.slug, finding.file), ("FI4001", "not-a-checkpoint", "__1_0.distcp"))
         self.assertIn("Git LFS pointer", repr(finding))
         self.assertIn("bad: 1 error", " ".join(bad.text.split()))
-        self.assertIn("good: no problems, 1 note", " ".join(good.text.split()))
+        self.assertIn("good: no problems in 3 files", " ".join(good.text.split()))
 
     def test_options_are_keywords(self):
         quiet = fsdp_inspect.open(DEMO).audit(rule=["FI4007=off"], data=True)
