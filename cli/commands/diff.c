@@ -99,7 +99,7 @@ struct module_change {
 static void hint_text(const struct fsdp_compare_pair *pair, char text[HINT_TEXT])
 {
 	const char *side = pair->hint_side == 0 ? "in A: " : "";
-	char rank[48] = "";
+	char rank[64] = "";
 
 	text[0] = '\0';
 	if (pair->part != FSDP_UNKNOWN)

@@ -249,7 +249,8 @@ static struct text name_below(const struct sets *sets, const char *name, struct 
 	char path[PATH_BYTES];
 
 	snprintf(path, sizeof path, "%s%s%s%.*s", sets->below, name,
-		rest.size != 0 ? "/" : "", (int)rest.size, rest.data);
+		rest.size != 0 ? "/" : "", (int)rest.size,
+		rest.size != 0 ? rest.data : "");
 	return collected_text(sets->run->collected, path);
 }
 

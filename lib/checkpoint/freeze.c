@@ -521,7 +521,7 @@ static bool mark_up(struct fsdp_counts *counts, uint32_t name)
 {
 	const struct fsdp_names *names = &counts->model->names;
 	for (; name != FSDP_NONE; name = fsdp_names_at(names, name)->parent) {
-		bool again;
+		bool again = false;
 		(void)fsdp_bits_set(&counts->marks, name, &again);
 		if (again)
 			return true;
