@@ -253,8 +253,8 @@ static bool print_loaders(const struct verdict *verdict, struct out *out)
 			if (verdict->loading.status != results[k].status ||
 				strcmp(loader->verdict, results[k].word) != 0)
 				continue;
-			out_line_text(
-				out, "%s%s %s", before, loader->title, results[k].text);
+			out_line_text(out, "%s%s %s", before, loader->result.title,
+				results[k].text);
 			before = ", ";
 		}
 	if (before[0] == ',')
@@ -300,7 +300,7 @@ static void print_own_loader(const struct verdict *verdict, struct out *out)
 	for (size_t i = 0; i < sizeof results / sizeof *results; i++)
 		if (strcmp(verdict->word, results[i][0]) == 0 &&
 			strcmp(own->verdict, results[i][1]) == 0)
-			out_line_text(out, "; %s %s%s", own->title, results[i][2],
+			out_line_text(out, "; %s %s%s", own->result.title, results[i][2],
 				verdict->loading.has_base ? " on its base model" : "");
 	for (size_t i = 0; i < own->reason_count; i++) {
 		if (strcmp(own->verdict, "not_judged") != 0)
@@ -310,7 +310,7 @@ static void print_own_loader(const struct verdict *verdict, struct out *out)
 		else if (strcmp(own->reasons[i].code, "unknown-model") == 0)
 			out_line_text(out,
 				"; whether %s loads it is not known for this model type",
-				own->title);
+				own->result.title);
 	}
 }
 

@@ -19,7 +19,7 @@ struct loader_choices {
 /* What a loader would do with one checkpoint, as it is shown. Texts are the library's. */
 struct shown_loader {
 	struct fsdp_load_result result;
-	const char *title, *verdict;
+	const char *verdict;
 	/* Those of the result, and one of the audit. */
 	struct fsdp_load_reason *reasons;
 	size_t reason_count;

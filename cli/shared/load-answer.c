@@ -181,28 +181,11 @@ bool loading_prepare(const struct loading_options *options, struct run *run)
 		options->version);
 }
 
-static const char *title_of(const char *loader)
-{
-	static const char *const titles[][2] = { { "hf", "from_pretrained" },
-		{ "trainer", "Trainer" }, { "peft", "PEFT" },
-		{ "accelerate", "Accelerate" },
-		{ "dcp", "torch.distributed.checkpoint.load" },
-		{ "deepspeed", "DeepSpeed" }, { "megatron", "Megatron" },
-		{ "vllm", "vLLM" }, { "sglang", "SGLang" },
-		{ "weights_only", "torch.load(weights_only=True)" } };
-
-	for (size_t i = 0; i < sizeof titles / sizeof *titles; i++)
-		if (strcmp(titles[i][0], loader) == 0)
-			return titles[i][1];
-	return loader;
-}
-
 static bool fill_loader(
 	const struct fsdp_load_result *result, int64_t world, struct shown_loader *shown)
 {
 	*shown = (struct shown_loader){
 		.result = *result,
-		.title = title_of(result->loader),
 		.verdict = fsdp_load_verdict_name(result->verdict),
 		.reasons = calloc(result->reason_count + 2, sizeof *shown->reasons),
 		.reason_count = result->reason_count,
@@ -563,7 +546,7 @@ static void find_own(const struct fsdp_load_result *result, struct run *run)
 		if (!join_same(run, reason, about.severity))
 			collected_report(run->collected, "FI1013", about,
 				reason->way_out != NULL ? reason->way_out : "",
-				"%s %s (tried with %s %s): %s", title_of(result->loader),
+				"%s %s (tried with %s %s): %s", result->title,
 				does[result->verdict], result->library, result->version,
 				reason->message);
 		return;
@@ -682,7 +665,7 @@ static const struct record reason_record = OBJECT_RECORD(REASON, "load_reason",
 const struct record loader_record = OBJECT_RECORD(LOADER, "loader",
 	"The result of loading it with a loader, called with its defaults except `options`.",
 	{ "loader", WORD_AT(LOADER, result.loader), ALWAYS("As `--for` names it.") },
-	{ "title", WORD_AT(LOADER, title), ALWAYS("As people call it.") },
+	{ "title", WORD_AT(LOADER, result.title), ALWAYS("As people call it.") },
 	{ "family", BOOL_AT(LOADER, result.is_family),
 		ALWAYS("Whether it is the loader of the checkpoint's own family.") },
 	{ "library", WORD_AT(LOADER, result.library),

@@ -697,6 +697,7 @@ bool fsdp_load_check_new(struct fsdp_scan *survey,
 		};
 		*result = (struct fsdp_load_result){
 			.loader = loader->name,
+			.title = loader->title,
 			.library = loader->library,
 			.version = version,
 			.is_family = loader == own,

@@ -201,6 +201,7 @@ static const struct fsdp_loader_option options[] = {
 
 const struct fsdp_loader fsdp_loader_accelerate = {
 	.name = "accelerate",
+	.title = "Accelerate",
 	.library = "accelerate",
 	.versions = FSDP_LOAD_VERSIONS("1.15.0"),
 	.order = "pytorch_model.bin model.safetensors *.index.json",

@@ -538,6 +538,7 @@ static const struct fsdp_loader_option options[] = {
 
 const struct fsdp_loader fsdp_loader_dcp = {
 	.name = "dcp",
+	.title = "torch.distributed.checkpoint.load",
 	.library = "torch",
 	.versions = FSDP_LOAD_VERSIONS("2.15.0", "2.14.1", "2.14.0", "2.13.0"),
 	.facts = facts,

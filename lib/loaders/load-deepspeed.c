@@ -29,9 +29,9 @@ enum {
 	IS_ELASTIC = 1 << 9,
 	SLICED = 1 << 10, /* tensor parallelism and pipelines have rules of their own */
 	IS_UNREAD = 1 << 11,
-	IN_TAG = 1 << 14,
 	ALIGNED = 1 << 12, /* releases from 0.19 on note how parameters are aligned */
-	IS_STRICT = 1 << 13
+	IS_STRICT = 1 << 13,
+	IN_TAG = 1 << 14
 };
 
 static const struct fsdp_load_fact facts[] = {
@@ -423,6 +423,7 @@ static const struct fsdp_loader_option options[] = {
 
 const struct fsdp_loader fsdp_loader_deepspeed = {
 	.name = "deepspeed",
+	.title = "DeepSpeed",
 	.library = "deepspeed",
 	.versions = FSDP_LOAD_VERSIONS("0.19.8"),
 	.facts = facts,

@@ -206,6 +206,7 @@ static const struct fsdp_loader_option options[] = {
 
 const struct fsdp_loader fsdp_loader_megatron = {
 	.name = "megatron",
+	.title = "Megatron",
 	.library = "megatron-core",
 	.versions = FSDP_LOAD_VERSIONS("0.19.2", "0.19.0", "0.16.1"),
 	.facts = facts,

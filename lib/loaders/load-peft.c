@@ -1323,6 +1323,7 @@ static const struct fsdp_load_rule rules[] = {
 
 const struct fsdp_loader fsdp_loader_peft = {
 	.name = "peft",
+	.title = "PEFT",
 	.library = "peft",
 	.versions = FSDP_LOAD_VERSIONS("0.21.2"),
 	.order = "adapter_model.safetensors adapter_model.bin",

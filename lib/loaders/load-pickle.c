@@ -339,6 +339,7 @@ static const struct fsdp_load_rule rules[] = {
 
 const struct fsdp_loader fsdp_loader_weights_only = {
 	.name = "weights_only",
+	.title = "torch.load(weights_only=True)",
 	.library = "torch",
 	.versions = FSDP_LOAD_VERSIONS("2.15.0", "2.14.1", "2.14.0", "2.13.0"),
 	.begin = begin,

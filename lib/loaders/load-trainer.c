@@ -388,6 +388,7 @@ static const struct fsdp_loader_option options[] = {
 
 const struct fsdp_loader fsdp_loader_trainer = {
 	.name = "trainer",
+	.title = "Trainer",
 	.library = "transformers",
 	.versions = FSDP_LOAD_VERSIONS("5.24.0", "5.23.0"),
 	.order =

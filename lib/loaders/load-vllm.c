@@ -450,6 +450,7 @@ static const struct fsdp_loader_option options[] = {
 
 const struct fsdp_loader fsdp_loader_vllm = {
 	.name = "vllm",
+	.title = "vLLM",
 	.library = "vllm",
 	.versions = FSDP_LOAD_VERSIONS("0.33.0"),
 	.facts = facts,
@@ -460,6 +461,7 @@ const struct fsdp_loader fsdp_loader_vllm = {
 
 const struct fsdp_loader fsdp_loader_sglang = {
 	.name = "sglang",
+	.title = "SGLang",
 	.library = "sglang",
 	.versions = FSDP_LOAD_VERSIONS("0.5.23"),
 	.facts = facts,

@@ -180,7 +180,7 @@ struct fsdp_load_fact {
 #define FSDP_LOAD_NONE (1u << 31)    /* no set of weights is taken */
 
 struct fsdp_loader {
-	const char *name, *library;
+	const char *name, *title, *library;
 	const char *const *versions; /* newest first, up to NULL */
 	/* Patterns of sets of weights: the first that is there is taken; may be NULL. */
 	const char *order;

@@ -282,18 +282,13 @@ const char *fsdp_set_model_name(size_t index)
 static void write_takers(
 	struct fsdp_weight_set_pairs *pairs, struct fsdp_loading *loading)
 {
-	static const struct {
-		const struct fsdp_loader *loader;
-		const char *title;
-	} loaders[] = { { &fsdp_loader_hf, "from_pretrained" },
-		{ &fsdp_loader_trainer, "Trainer" },
-		{ &fsdp_loader_accelerate, "Accelerate" },
-		{ &fsdp_loader_peft, "PEFT" } };
+	static const struct fsdp_loader *const loaders[] = { &fsdp_loader_hf,
+		&fsdp_loader_trainer, &fsdp_loader_accelerate, &fsdp_loader_peft };
 	const char *taken[FSDP_COUNT(loaders)];
 	size_t at = 0;
 
 	for (size_t k = 0; k < FSDP_COUNT(loaders); k++) {
-		fsdp_load_begin(loading, loaders[k].loader);
+		fsdp_load_begin(loading, loaders[k]);
 		taken[k] = loading->weights != NULL ? loading->weights : "";
 	}
 	for (size_t i = 0; i < FSDP_COUNT(sets); i++) {
@@ -306,7 +301,7 @@ static void write_takers(
 				are_alike(taken[k], pairs->items[0].first))
 				size += (size_t)snprintf(takers + size,
 					sizeof takers - size, "%s%s",
-					count++ > 0 ? " and " : "", loaders[k].title);
+					count++ > 0 ? " and " : "", loaders[k]->title);
 		for (size_t k = 0; is_native(sets[i]) && k < pairs->count; k++)
 			if (strcmp(pairs->items[k].first, sets[i]) == 0 ||
 				strcmp(pairs->items[k].second, sets[i]) == 0) {

@@ -117,6 +117,8 @@ struct fsdp_loader_setting {
 struct fsdp_load_result {
 	/* "hf": one of fsdp_loader_name. */
 	const char *loader;
+	/* As people call it: "from_pretrained". */
+	const char *title;
 	/* The Python package that has it, by its name on PyPI. */
 	const char *library;
 	/* The release that the rules were tried with: "4.57.6". */
