@@ -1107,7 +1107,7 @@ bool audit_check(struct audit *audit, struct run *run, struct fsdp_error **ret_e
 			verdict->pieces > verdict->tensors)
 			run_note(run,
 				"each file has the shards of one rank; from_pretrained() needs full tensors, which 'fsdp-inspect export -o NEWDIR %s' writes",
-				run->path);
+				path_to_paste(run->path));
 		verdict->names = verdict->tensors + fsdp_value_count(checkpoint);
 		for (uint32_t i = 0; i < verdict->tensors; i++) {
 			const struct fsdp_tensor tensor = fsdp_tensor(checkpoint, i);

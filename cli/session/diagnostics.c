@@ -236,6 +236,11 @@ bool is_plain_path(struct text path)
 	return size > 0 && size == path.size && path.data[0] != '-';
 }
 
+const char *path_to_paste(const char *path)
+{
+	return is_plain_path(text_of(path)) ? path : "PATH";
+}
+
 enum severity collected_severity(enum fsdp_severity severity)
 {
 	switch (severity) {

@@ -38,6 +38,9 @@ void collected_done(struct collected *collected);
 /* Whether a shell reads the path as it is. */
 bool is_plain_path(struct text path);
 
+/* The path to print within a command, or the word PATH if a shell reads it otherwise. */
+const char *path_to_paste(const char *path);
+
 /* A copy that lives as long as what was collected; NULL stays absent. */
 struct text collected_text(struct collected *collected, const char *text);
 struct text collected_copy(struct collected *collected, struct text text);

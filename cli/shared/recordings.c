@@ -152,7 +152,7 @@ void pickled_recording_report(struct run *run)
 	name_buffer_done(&buffer);
 	if (found.title != NULL)
 		run_note(run, "%s is a %s: fsdp-inspect %s %s", run->path, found.title,
-			found.command, run->path);
+			found.command, path_to_paste(run->path));
 }
 
 /* ---- The base model of an adapter ---- */
@@ -176,7 +176,7 @@ void adapter_base_report(struct run *run)
 		if (path[0] == '/' && stat(path, &status) != 0 && errno == ENOENT)
 			run_note(run,
 				"base model %s is not on this machine; with a copy of it in DIR, 'fsdp-inspect audit --expect=DIR %s' compares the adapter with it",
-				path, run->path);
+				path, path_to_paste(run->path));
 	}
 	run->collected->out_of_memory |= buffer.failed;
 	name_buffer_done(&buffer);

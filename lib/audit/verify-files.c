@@ -48,9 +48,9 @@ static bool is_of_adapter(const struct fsdp_names *names, uint32_t name)
 	return found;
 }
 
-/* Bytes of the block at `at` up to its last that is not 0; UNIT if it cannot be read. */
 enum { UNIT = 16384 };
 
+/* Bytes of the block at `at` up to its last that is not 0; UNIT if it cannot be read. */
 static size_t count_used(const struct fsdp_source *source, uint64_t at)
 {
 	unsigned char block[UNIT];

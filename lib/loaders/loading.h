@@ -388,8 +388,8 @@ bool fsdp_load_has_only_head(struct fsdp_loading *loading);
 /* Numbered states in a file that the text of the rule matches have shapes that the chosen
  * weights do not have, or have in fewer weights: those of another model. With the
  * argument further models of the directory count, and one such state is enough; else the
- * weights may have been converted when they
- * were saved, or some may not be stored. Words: a state, its shape, what has that. */
+ * weights may have been converted when they were saved, or some may not be stored.
+ * Words: a state, its shape, what has that. */
 enum { FSDP_LOAD_EACH_STATE = 1 };
 bool fsdp_load_has_other_optimizer(struct fsdp_loading *loading);
 
