@@ -14,13 +14,6 @@
 void fsdp_pool_run(unsigned threads, size_t count,
 	void (*task)(void *context, size_t index), void *context);
 
-/* A lock that belongs to an arena which leaves, and what belongs to the arena of a thread
- * while that has the lock: it is given back when this arena is done, or before. */
-struct fsdp_arena;
-struct fsdp_lock;
-struct fsdp_lock *fsdp_lock_new(struct fsdp_arena *arena);
-void fsdp_lock_take(struct fsdp_lock *lock, struct fsdp_arena *arena);
-
 /*
  * A lock that stays as long as the arena it is made in. A thread that takes it has it
  * until an arena of its own is done, also where that is left. Both arenas leave.
