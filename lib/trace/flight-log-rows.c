@@ -367,7 +367,7 @@ struct rank_team {
 static struct fsdp_flight_rank *list_ranks(struct log_join *join)
 {
 	struct fsdp_flight_rank *ranks = FSDP_TAKE(join->arena, ranks, join->rank_count);
-	struct fsdp_flight_shared *shared = fsdp_flight_shared_new(join->arena);
+	struct fsdp_flight_shared *shared = FSDP_TAKE(join->arena, shared, 1);
 	struct rank_team *all = FSDP_TAKE(join->arena, all, join->state_count);
 	int64_t *list = FSDP_TAKE(join->arena, list, (size_t)join->world);
 	const struct fsdp_flight_roster world = { .ranks = list,
