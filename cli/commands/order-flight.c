@@ -335,12 +335,13 @@ static void end_error(const struct flight *flight)
 	out_line_end(flight->out);
 }
 
-/* The fixes of the findings, which stderr does not repeat. */
+/* The fixes of the causes that are shown. stderr repeats no finding. */
 static void lines_fix(const struct flight *flight)
 {
 	const struct run *run = flight->order->run;
 	struct collected *collected = run->collected;
 	struct text last = { NULL, 0 };
+	size_t nth = 0;
 
 	for (size_t i = run->first.finding; i < collected->finding_count; i++) {
 		struct finding *finding = &collected->findings[i];
@@ -348,7 +349,8 @@ static void lines_fix(const struct flight *flight)
 		if (strcmp(finding->rule, rule_of(flight->joined)) != 0)
 			continue;
 		finding->is_printed = !answer_is_machine(run);
-		if (finding->fix.size != 0 && !text_is(finding->fix, last))
+		if (nth++ < MOST_SHOWN && finding->fix.size != 0 &&
+			!text_is(finding->fix, last))
 			out_line(flight->out, "fix", "%.*s", (int)finding->fix.size,
 				finding->fix.data);
 		last = finding->fix;
