@@ -647,7 +647,7 @@ class Helper:
                     self.fail(number, error)
                 self.flying.release(units)
         finally:
-            os._exit(0)  # nobody is there for an answer
+            os._exit(0)  # the program has ended, or sent a wrong frame
 
     def run(self):
         count, watch = os.environ.get("FSDP_INSPECT_CONNECTIONS", ""), select.poll()
