@@ -459,7 +459,8 @@ void *run_memory(struct run *run, size_t count, size_t size);
 /* A list of the run with room for one more element. */
 void *run_grown(struct run *run, void *items, size_t count, size_t size);
 
-/* What is to be released after the run, the last one first. */
+/* What is to be released after the run, the last one first: a release reads nothing that
+ * the run got later. */
 typedef void release_function(void *object);
 void run_owns(struct run *run, void *object, release_function *release);
 

@@ -513,16 +513,12 @@ static void call(struct session *session, struct run *run)
 		session->error = NULL;
 		done = perform(run);
 		error = session->error;
-		/* Plain memory last: what is released may read it. */
-		for (size_t i = 0; i < 2 * session->object_count; i++) {
-			const struct owned_object *object =
-				&session->objects[session->object_count - 1 -
-						  i % session->object_count];
+		while (session->object_count > 0) {
+			const struct owned_object *last =
+				&session->objects[--session->object_count];
 
-			if ((object->release == free) == (i >= session->object_count))
-				object->release(object->object);
+			last->release(last->object);
 		}
-		session->object_count = 0;
 		free(session->objects);
 		session->objects = NULL;
 	} else
