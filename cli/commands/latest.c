@@ -1110,7 +1110,8 @@ static bool name_is_right(const struct run_candidate *candidate)
 	       (candidate->step == FSDP_ABSENT && candidate->epoch == FSDP_ABSENT);
 }
 
-/* Whether it was a directory that is not a checkpoint, and whose files took its place. */
+/* Whether it was a directory that is not a checkpoint, and whose files took its place:
+ * never one with a step or epoch in its name. */
 static bool check_candidate(struct latest *latest, size_t index)
 {
 	struct run *run = latest->run;
@@ -1154,9 +1155,8 @@ static void check_newest(struct latest *latest, size_t wanted)
 			continue;
 		if (candidate->result == NULL)
 			check_candidate(latest, i);
-		/* Others may have taken its place, and the list may have moved. */
-		folder->last = latest->candidates[i].step_name;
-		folder->good += is_good(&latest->candidates[i]);
+		folder->last = *name;
+		folder->good += is_good(candidate);
 	}
 	candidates_sort(latest, false);
 }
@@ -1232,9 +1232,8 @@ static void check_inputs(struct latest *latest)
 	for (size_t i = 0; i < latest->pointer_count; i++) {
 		const struct run_candidate *to = latest->pointers[i].to;
 
-		if (to != NULL && to->result == NULL &&
-			check_candidate(latest, (size_t)(to - latest->candidates)))
-			pointers_follow(latest);
+		if (to != NULL && to->result == NULL)
+			check_candidate(latest, (size_t)(to - latest->candidates));
 	}
 	do {
 		check_newest(latest, wanted);
