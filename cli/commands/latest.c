@@ -124,7 +124,6 @@ struct examined {
 	struct run_candidate *candidate;
 	struct run run;
 	enum fsdp_level level;
-	struct fsdp_error **ret_error;
 };
 
 /* ---- contents ---- */
@@ -192,7 +191,7 @@ static bool check_opened(struct examined *one, struct fsdp_checkpoint *checkpoin
 		family != NULL && strcmp(family, "peft-adapter") == 0;
 	one->run.checkpoint = checkpoint;
 	if (!opened_check(&one->run, one->level, one->level >= FSDP_LEVEL_HEADERS, NULL,
-		    one->ret_error) ||
+		    &one->run.error) ||
 		!copy_facts(one->candidate, checkpoint))
 		return false;
 	/* Without states of the optimizer Lightning's fit(ckpt_path) stops. */
@@ -424,7 +423,7 @@ static void decide(struct run_candidate *candidate)
 static void candidate_check(
 	struct run_candidate *candidate, struct run *run, enum fsdp_level level)
 {
-	struct examined one = { candidate, *run, level, &run->error };
+	struct examined one = { candidate, *run, level };
 	const struct fsdp_step_name *name = &candidate->step_name;
 	struct fsdp_checkpoint *checkpoint;
 	struct fsdp_error *error = NULL;
@@ -450,7 +449,7 @@ static void candidate_check(
 	/* Lack of memory is not a verdict. */
 	for (size_t i = 0; i < candidate->own.failure_count; i++)
 		good &= strcmp(candidate->own.failures[i].code, "memory") != 0;
-	run_must(run, good && !candidate->own.out_of_memory);
+	run_must(&one.run, good && !candidate->own.out_of_memory);
 	if (candidate->step_name.is_unfinished)
 		find_error(&one, "FI1003", "temporary name of an unfinished save");
 	if (path_is_unfinished(candidate->path))
