@@ -951,11 +951,10 @@ static bool run_replay(struct run *run, struct fsdp_error **ret_error)
 		run_begin(run, status_of(&replay));
 	}
 	if (good && !refused && run->status != STATUS_FAILED) {
-		good = time_lanes_write(run, replay.recordings);
-		good = replay_list(&replay) && good;
-		good = show_text(&replay) && good;
-		good = comparison_show_result(&replay) && good;
-		replay_put_data(&replay);
+		good = time_lanes_write(run, replay.recordings) && replay_list(&replay) &&
+		       show_text(&replay) && comparison_show_result(&replay);
+		if (good)
+			replay_put_data(&replay);
 	}
 	replay_list_free(&replay);
 	fsdp_replay_baseline_free(replay.baseline);
