@@ -50,12 +50,13 @@ static bool is_of_adapter(const struct fsdp_names *names, uint32_t name)
 
 enum { UNIT = 16384 };
 
-/* Bytes of the block at `at` up to its last that is not 0; UNIT if it cannot be read. */
-static size_t count_used(const struct fsdp_source *source, uint64_t at)
+/* Bytes of the block at `at` up to its last that is not 0; UNIT after an error. */
+static size_t count_used(
+	const struct fsdp_source *source, uint64_t at, struct fsdp_error **error)
 {
 	unsigned char block[UNIT];
 	size_t size = (size_t)fsdp_min(source->size - at, UNIT);
-	if (!fsdp_source_read(source, at, block, size, NULL))
+	if (*error != NULL || !fsdp_source_read(source, at, block, size, error))
 		return UNIT;
 	while (size > 0 && block[size - 1] == 0)
 		size--;
@@ -65,8 +66,8 @@ static size_t count_used(const struct fsdp_source *source, uint64_t at)
 /* Where the zeros begin that a file without checksums ends with, if that is within a
  * tensor, as where a write stopped; else its size. Only where all bytes are read: few
  * blocks more, and the zeros again where they begin so. */
-static uint64_t find_zeros(
-	const struct fsdp_verify *verify, const struct fsdp_verify_file *file)
+static uint64_t find_zeros(const struct fsdp_verify *verify,
+	const struct fsdp_verify_file *file, struct fsdp_error **error)
 {
 	const struct fsdp_source *source = &file->source;
 	bool within = false;
@@ -75,23 +76,23 @@ static uint64_t find_zeros(
 		return source->size;
 	/* Blocks: the one of the header is used, the last one is not. */
 	uint64_t low = 0, high = (source->size - 1) / UNIT;
-	if (count_used(source, high * UNIT) > 0)
+	if (count_used(source, high * UNIT, error) > 0)
 		low = high;
 	while (low + 1 < high) {
 		uint64_t middle = low + (high - low) / 2;
-		if (count_used(source, middle * UNIT) > 0)
+		if (count_used(source, middle * UNIT, error) > 0)
 			low = middle;
 		else
 			high = middle;
 	}
-	uint64_t at = low * UNIT + count_used(source, low * UNIT);
+	uint64_t at = low * UNIT + count_used(source, low * UNIT, error);
 	for (size_t i = 0; i < file->extent_count && !within; i++) {
 		const struct fsdp_extent *extent =
 			fsdp_model_extent(&verify->checkpoint->model, file->extents[i]);
 		within = extent->offset < at && at < extent->offset + extent->length;
 	}
 	for (uint64_t k = low + 1; within && k <= (source->size - 1) / UNIT; k++)
-		within = count_used(source, k * UNIT) == 0;
+		within = count_used(source, k * UNIT, error) == 0;
 	return within ? at : source->size;
 }
 
@@ -176,10 +177,11 @@ static void report_holes(struct fsdp_verify *verify, const struct fsdp_verify_fi
 			FSDP_LLU(end - begin), FSDP_LLU(begin));
 }
 
-static bool find_unwritten(
-	struct fsdp_verify *verify, const struct fsdp_verify_file *file)
+/* Whether most of the model in this file was not written. */
+static bool find_unwritten(struct fsdp_verify *verify,
+	const struct fsdp_verify_file *file, struct fsdp_error **error)
 {
-	uint64_t zeros = find_zeros(verify, file), hole, end;
+	uint64_t zeros = find_zeros(verify, file, error), hole, end;
 	struct unwritten sum = add_holes(verify, file, zeros, true);
 	/* Names are looked at only where it matters. */
 	if (is_most(verify, &sum))
@@ -215,6 +217,7 @@ static void check_checksums(
 bool fsdp_verify_ledger(struct fsdp_verify *verify, struct fsdp_verify_file *file,
 	struct fsdp_error **ret_error)
 {
+	struct fsdp_error *error = NULL;
 	bool good = true;
 	if (file->kind == FSDP_BYTES_ZIP)
 		good = fsdp_verify_zip(verify, file, ret_error);
@@ -249,7 +252,7 @@ bool fsdp_verify_ledger(struct fsdp_verify *verify, struct fsdp_verify_file *fil
 	if (!file->skipped_data &&
 		(verify->options.level == FSDP_LEVEL_HEADERS || file->members == 0 ||
 			file->unrecorded != 0) &&
-		!find_unwritten(verify, file))
+		!find_unwritten(verify, file, &error))
 		while (fsdp_source_find_hole(&file->source, at, &hole, &at)) {
 			/* The bytes of a file that its facts refer to, from `begin` to
 			 * `end`. Only the first run of them is reported: holes are few,
@@ -272,7 +275,8 @@ bool fsdp_verify_ledger(struct fsdp_verify *verify, struct fsdp_verify_file *fil
 				continue;
 			report_holes(verify, file, begin, end, NULL);
 		}
-	return true;
+	file->is_unreadable = error != NULL;
+	return error == NULL || fsdp_verify_excuse(verify, file, &error, ret_error);
 }
 
 /* ---- Files that are loaded with a checkpoint and hold no tensor of it ---- */

@@ -133,6 +133,7 @@ struct fsdp_verify_file {
 
 	uint64_t members, unrecorded; /* with bytes; of those, without a checksum */
 	bool skipped_data;            /* storages have no checksum although others have */
+	bool is_unreadable;           /* reported: it is not read further */
 	bool contradicts;             /* an item differs from the metadata */
 	bool has_digest; /* it is hashed, because something says what it should be */
 

@@ -874,7 +874,7 @@ static bool look_at(
 	if (!fsdp_verify_begin_views(verify, &file, ret_error) ||
 		!fsdp_verify_ledger(verify, &file, ret_error))
 		return false;
-	if (needs_data(verify))
+	if (needs_data(verify) && !file.is_unreadable)
 		return fsdp_verify_take(verify, &file, ret_error);
 	fsdp_arena_reset(&verify->batch);
 	return true;
