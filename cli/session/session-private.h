@@ -179,8 +179,8 @@ struct outputs {
 	bool forgetful; /* of what not to replace, for lack of memory: nothing is replaced
 			 */
 	bool spoilt;    /* the head promised an answer that broke off: no file stays */
-	bool memory_ended; /* while the command ran */
-	bool broken_pipe;  /* stdout was closed by its reader */
+	bool is_incomplete; /* memory or room ended before all was written */
+	bool broken_pipe;   /* stdout was closed by its reader */
 	const char *page; /* file of a page that would have gone to a terminal, or NULL */
 	int interrupted;  /* by this signal, while reading; 0: not */
 };

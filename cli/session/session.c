@@ -861,7 +861,7 @@ static void end(struct session *session)
 
 	if (session->collected.out_of_memory) {
 		session_out_of_memory(session, &memory);
-		session->outputs->memory_ended = true;
+		session->outputs->is_incomplete = true;
 		session->outputs->spoilt |= session->answered;
 	}
 	if (session->outputs->out == NULL)
@@ -1222,8 +1222,10 @@ int session_run(const struct arguments *arguments, const struct inputs *inputs,
 	hint_near(&session);
 	end(&session);
 	partial = session.status == STATUS_PARTIAL;
-	if (!outputs_finish(outputs, session.answered, complain, &session))
+	if (!outputs_finish(outputs, session.answered, complain, &session)) {
 		session.status = STATUS_FAILED;
+		outputs->is_incomplete = true;
+	}
 	if (error_looks != NULL)
 		print_result(&session, partial);
 	status = session.status;
@@ -1265,7 +1267,7 @@ char *run_document(
 	}
 	if (good)
 		session_run(&arguments, &inputs, &outputs, NULL);
-	good = good && sink->stream == NULL && !outputs.memory_ended;
+	good = good && sink->stream == NULL && !outputs.is_incomplete;
 	outputs_done(&outputs);
 	inputs_done(&inputs);
 	arguments_done(&arguments);
