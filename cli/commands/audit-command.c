@@ -10,6 +10,7 @@
 #include <fsdp/pickle.h>
 
 #include "commands/audit.h"
+#include "render/writer.h"
 #include "shared/audit-run.h"
 #include "shared/part-result.h"
 #include "shared/recordings.h"
@@ -240,24 +241,34 @@ static char *request_of(const struct auditing *auditing)
 	const struct audit_options *options = auditing->audit->options;
 	const struct audit_request *request = &auditing->verdict->request;
 	const char *const files[] = { options->manifest, options->expect };
-	char *text = NULL;
-	size_t size = 0;
-	FILE *stream = open_memstream(&text, &size);
+	struct writer words;
 
-	if (stream == NULL)
+	if (!writer_init(&words, NULL))
 		return NULL;
-	fprintf(stream, "data%s\n%s", options->checks ? " checks" : "", request->fail_on);
-	for (size_t i = 0; i < request->level_count; i++)
-		fprintf(stream, "\n%s", request->levels[i].data);
-	for (size_t i = 0; i < sizeof files / sizeof *files; i++)
-		fprintf(stream, "\n%zu %s", i, files[i] != NULL ? files[i] : "");
-	for (size_t i = 0; i < options->globals.count; i++)
-		fprintf(stream, "\nglobal %s", options->globals.items[i]);
-	for (size_t i = 0; i < options->ignore.count; i++)
-		fprintf(stream, "\n%s", options->ignore.items[i]);
-	if (fclose(stream) == 0)
-		return text;
-	free(text);
+	writer_text(&words, options->checks ? "data checks\n" : "data\n");
+	writer_text(&words, request->fail_on);
+	for (size_t i = 0; i < request->level_count; i++) {
+		writer_char(&words, '\n');
+		writer_text(&words, request->levels[i].data);
+	}
+	for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
+		writer_char(&words, '\n');
+		writer_count(&words, i);
+		writer_char(&words, ' ');
+		writer_text(&words, files[i] != NULL ? files[i] : "");
+	}
+	for (size_t i = 0; i < options->globals.count; i++) {
+		writer_text(&words, "\nglobal ");
+		writer_text(&words, options->globals.items[i]);
+	}
+	for (size_t i = 0; i < options->ignore.count; i++) {
+		writer_char(&words, '\n');
+		writer_text(&words, options->ignore.items[i]);
+	}
+	writer_char(&words, '\0');
+	if (words.error == 0)
+		return words.data;
+	writer_done(&words);
 	return NULL;
 }
 

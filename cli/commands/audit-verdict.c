@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "commands/audit.h"
+#include "render/writer.h"
 #include "shared/audit-run.h"
 #include "shared/shown-names.h"
 #include "shared/stored-values.h"
@@ -592,43 +593,43 @@ static const char *const wanted_list[FSDP_REASON_COUNT] = {
 bool note_not_evaluated(struct auditing *auditing)
 {
 	const struct fsdp_rule *rule = fsdp_rule_find("FI9006");
-	char *message = NULL;
-	size_t size = 0;
-	FILE *stream;
-	const char *before;
+	const char *before = "";
+	struct writer words;
+	bool good;
 
 	if (level_of(&auditing->audit->levels, rule->id) == LEVEL_OFF ||
 		!auditing->verdict->opened)
 		return true;
-	stream = open_memstream(&message, &size);
-	if (stream == NULL)
+	if (!writer_init(&words, NULL))
 		return false;
 	/* "2 rules need --data (FI2001 FI2003); 1 needs a sharding plan (FI1033)". */
-	before = "";
 	for (size_t reason = 0; reason < FSDP_REASON_COUNT; reason++) {
 		uint64_t some = auditing->verdict->not_evaluated[reason];
-		const char *space = "";
+		const char *space = " (";
 
 		if (some == 0)
 			continue;
-		fprintf(stream, "%s%" PRIu64 " rule%s %s (", before, some,
-			some == 1 ? " needs" : "s need", wanted_list[reason]);
+		writer_text(&words, before);
+		writer_count(&words, some);
+		writer_text(&words, some == 1 ? " rule needs " : " rules need ");
+		writer_text(&words, wanted_list[reason]);
 		for (size_t i = 0; i < auditing->verdict->check_count; i++) {
 			if (auditing->verdict->checks[i].reason != reason)
 				continue;
-			fprintf(stream, "%s%s", space, auditing->verdict->checks[i].rule);
+			writer_text(&words, space);
+			writer_text(&words, auditing->verdict->checks[i].rule);
 			space = " ";
 		}
-		fputs(")", stream);
+		writer_text(&words, ")");
 		before = "; ";
 	}
-	if (fclose(stream) != 0)
-		size = 0;
-	message = owned_add(&auditing->collected->owned, message);
-	if (message == NULL)
+	good = words.error == 0;
+	if (!good || words.size == 0) {
+		writer_done(&words);
+		return good;
+	}
+	if (owned_add(&auditing->collected->owned, words.data) == NULL)
 		return false;
-	if (size == 0)
-		return true;
 	auditing->verdict->counts.note++;
 	auditing->verdict->level_note = true;
 	collected_finding(auditing->collected,
@@ -641,7 +642,7 @@ bool note_not_evaluated(struct auditing *auditing)
 			.length = UINT64_MAX,
 			.rank = UINT32_MAX,
 			.affected_bytes = UINT64_MAX,
-			.message = { message, size } });
+			.message = { words.data, words.size } });
 	return true;
 }
 
