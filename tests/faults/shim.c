@@ -63,21 +63,20 @@ struct code {
 	uintptr_t start, end;
 };
 
-static struct code libc, loader, within;
+static struct code libc, loader, jansson, within;
 
 static atomic_bool active;
-static atomic_ulong allocs, alloc_faults, reads, read_faults, read_bytes;
+static atomic_ulong allocs, alloc_faults, jansson_faults, reads, read_faults, read_bytes;
 
 /* ---- what is held: an open-addressing table of addresses ---- */
 
-enum { HELD_BITS = 17, HELD_SIZE = 1 << HELD_BITS, GONE = 1 };
+enum { HELD_SIZE = 1 << 17, GONE = 1, ALIGNMENT = 16 };
 
-enum kind { BLOCK, BLOCK_OF_LIBC, BLOCK_OF_LOADER, MAPPING };
+enum kind { BLOCK, BLOCK_OF_LIBC, BLOCK_OF_LOADER, MAPPING, KINDS };
 
-static struct {
-	uintptr_t address; /* 0: never used; GONE: used once */
-	enum kind kind;
-} held[HELD_SIZE];
+/* An address plus its kind. 0: never used; GONE: used once. */
+static uintptr_t held[HELD_SIZE];
+static unsigned long still_held[KINDS];
 static atomic_flag held_lock = ATOMIC_FLAG_INIT;
 
 static void lock(void)
@@ -91,9 +90,10 @@ static void unlock(void)
 	atomic_flag_clear_explicit(&held_lock, memory_order_release);
 }
 
+/* Neighbours in memory are neighbours here: a child that frees all copies few pages. */
 static size_t slot(uintptr_t address)
 {
-	return (address >> 4) * UINT64_C(0x9e3779b97f4a7c15) >> (64 - HELD_BITS);
+	return address / ALIGNMENT % HELD_SIZE;
 }
 
 static void hold(const void *address, enum kind kind)
@@ -102,12 +102,12 @@ static void hold(const void *address, enum kind kind)
 		return;
 	lock();
 	size_t i = slot((uintptr_t)address), seen = 0;
-	while (held[i].address > GONE && ++seen < HELD_SIZE)
+	while (held[i] > GONE && ++seen < HELD_SIZE)
 		i = (i + 1) % HELD_SIZE;
 	if (seen == HELD_SIZE)
 		abort(); /* a larger table, then */
-	held[i].address = (uintptr_t)address;
-	held[i].kind = kind;
+	held[i] = (uintptr_t)address + kind;
+	still_held[kind]++;
 	unlock();
 }
 
@@ -117,22 +117,15 @@ static void release(const void *address)
 		return;
 	lock();
 	size_t i = slot((uintptr_t)address);
-	for (size_t seen = 0; held[i].address && seen < HELD_SIZE; seen++) {
-		if (held[i].address == (uintptr_t)address) {
-			held[i].address = GONE;
+	for (size_t seen = 0; held[i] && seen < HELD_SIZE; seen++) {
+		if (held[i] - (uintptr_t)address < KINDS) {
+			still_held[held[i] - (uintptr_t)address]--;
+			held[i] = GONE;
 			break;
 		}
 		i = (i + 1) % HELD_SIZE;
 	}
 	unlock();
-}
-
-static unsigned long still_held(enum kind kind)
-{
-	unsigned long count = 0;
-	for (size_t i = 0; i < HELD_SIZE; i++)
-		count += held[i].address > GONE && held[i].kind == kind;
-	return count;
 }
 
 /* ---- allocations ---- */
@@ -326,7 +319,7 @@ static bool is_within(void)
 	return true;
 }
 
-static bool alloc_fails(void)
+static bool alloc_fails(const void *caller)
 {
 	if (!active || !is_within())
 		return false;
@@ -335,6 +328,8 @@ static bool alloc_fails(void)
 	if (!set.fail_alloc || n < set.fail_alloc || (n > set.fail_alloc && !set.fail_on))
 		return false;
 	atomic_fetch_add(&alloc_faults, 1);
+	if (is_in(&jansson, caller))
+		atomic_fetch_add(&jansson_faults, 1);
 	errno = ENOMEM;
 	return true;
 }
@@ -356,17 +351,17 @@ static void *kept(void *block, const void *caller)
 
 EXPORT void *malloc(size_t size)
 {
-	return alloc_fails() ? NULL : kept(__libc_malloc(size), CALLER);
+	return alloc_fails(CALLER) ? NULL : kept(__libc_malloc(size), CALLER);
 }
 
 EXPORT void *calloc(size_t count, size_t size)
 {
-	return alloc_fails() ? NULL : kept(__libc_calloc(count, size), CALLER);
+	return alloc_fails(CALLER) ? NULL : kept(__libc_calloc(count, size), CALLER);
 }
 
 EXPORT void *realloc(void *old, size_t size)
 {
-	if (alloc_fails())
+	if (alloc_fails(CALLER))
 		return NULL;
 	void *block = __libc_realloc(old, size);
 	if (block || size == 0) {
@@ -388,17 +383,17 @@ EXPORT void *reallocarray(void *old, size_t count, size_t size)
 
 EXPORT void *memalign(size_t align, size_t size)
 {
-	return alloc_fails() ? NULL : kept(__libc_memalign(align, size), CALLER);
+	return alloc_fails(CALLER) ? NULL : kept(__libc_memalign(align, size), CALLER);
 }
 
 EXPORT void *aligned_alloc(size_t align, size_t size)
 {
-	return alloc_fails() ? NULL : kept(__libc_memalign(align, size), CALLER);
+	return alloc_fails(CALLER) ? NULL : kept(__libc_memalign(align, size), CALLER);
 }
 
 EXPORT int posix_memalign(void **ret_block, size_t align, size_t size)
 {
-	if (alloc_fails())
+	if (alloc_fails(CALLER))
 		return ENOMEM;
 	void *block = kept(__libc_memalign(align, size), CALLER);
 	if (!block)
@@ -411,7 +406,7 @@ EXPORT int posix_memalign(void **ret_block, size_t align, size_t size)
 EXPORT char *strndup(const char *text, size_t size)
 {
 	size_t length = strnlen(text, size);
-	char *copy = alloc_fails() ? NULL : kept(__libc_malloc(length + 1), CALLER);
+	char *copy = alloc_fails(CALLER) ? NULL : kept(__libc_malloc(length + 1), CALLER);
 	if (copy) {
 		memcpy(copy, text, length);
 		copy[length] = '\0';
@@ -422,7 +417,7 @@ EXPORT char *strndup(const char *text, size_t size)
 EXPORT char *strdup(const char *text)
 {
 	size_t size = strlen(text) + 1;
-	char *copy = alloc_fails() ? NULL : kept(__libc_malloc(size), CALLER);
+	char *copy = alloc_fails(CALLER) ? NULL : kept(__libc_malloc(size), CALLER);
 	return copy ? memcpy(copy, text, size) : NULL;
 }
 
@@ -436,7 +431,7 @@ EXPORT void *mmap(
 	void *address, size_t size, int protection, int flags, int fd, off_t offset)
 {
 	bool anonymous = flags & MAP_ANONYMOUS;
-	if (anonymous && alloc_fails())
+	if (anonymous && alloc_fails(CALLER))
 		return MAP_FAILED;
 	if (forks.locked && protection & PROT_EXEC) {
 		errno = EPERM;
@@ -557,12 +552,12 @@ static void report(void)
 	active = false;
 	char line[256];
 	int length = snprintf(line, sizeof line,
-		"allocs=%lu alloc_faults=%lu reads=%lu read_faults=%lu read_bytes=%lu "
+		"allocs=%lu alloc_faults=%lu jansson_faults=%lu reads=%lu read_faults=%lu read_bytes=%lu "
 		"blocks=%lu "
 		"libc_blocks=%lu "
 		"mappings=%lu\n",
-		allocs, alloc_faults, reads, read_faults, read_bytes, still_held(BLOCK),
-		still_held(BLOCK_OF_LIBC), still_held(MAPPING));
+		allocs, alloc_faults, jansson_faults, reads, read_faults, read_bytes,
+		still_held[BLOCK], still_held[BLOCK_OF_LIBC], still_held[MAPPING]);
 	if (set.report > 0 && length > 0)
 		(void)syscall(SYS_write, set.report, line, (size_t)length);
 }
@@ -611,6 +606,8 @@ static int find_libraries(struct dl_phdr_info *info, size_t size, void *data)
 		take_code(&libc, info);
 	else if (strstr(info->dlpi_name, "/ld-linux"))
 		take_code(&loader, info);
+	else if (strstr(info->dlpi_name, "/libjansson.so"))
+		take_code(&jansson, info);
 	return 0;
 }
 
