@@ -32,7 +32,7 @@ import tarfile
 import tempfile
 
 ROOT = os.path.realpath(os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", ".."))
-ALLOCATIONS, READS = 3, 3  # that fail of one command, without --all: 2,200 faults in all
+ALLOCATIONS, READS = 6, 3  # that fail of one command, without --all: 3,000 faults in all
 FIRST = 3  # reads that are tried besides, as plans and metadata are read first
 TIMEOUT = 200
 TOTAL = re.compile(r"\d+ tensors?, ")  # of what ls lists: less, when something cannot be read
