@@ -762,9 +762,9 @@ static void run_export(struct run *run)
 	answer(&exporting);
 }
 
-static bool is_index(const char *name)
+bool is_exported_index(const char *name)
 {
-	return strcmp(name, "model.safetensors.index.json") == 0;
+	return name != NULL && strstr(name, ".safetensors.index.json") != NULL;
 }
 
 static bool writes(const void *values, const char *path, struct written *ret_written)
@@ -774,7 +774,7 @@ static bool writes(const void *values, const char *path, struct written *ret_wri
 
 	if (options->index_only) {
 		*ret_written = (struct written){
-			.path = path, .adds = true, .replaces = is_index
+			.path = path, .adds = true, .replaces = is_exported_index
 		};
 		return true;
 	}

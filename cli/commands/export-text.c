@@ -211,8 +211,7 @@ void find_torn(struct exporting *exporting)
 		if (finding->severity == SEVERITY_ERROR &&
 			is_about_tensors(finding->rule) &&
 			!(exporting->options->index_only &&
-				text_is(finding->file,
-					text_of("model.safetensors.index.json"))))
+				is_exported_index(finding->file.data)))
 			bad |= takes_away(exporting, finding);
 	}
 	/* Unread parts were not checked either. */
@@ -617,8 +616,7 @@ static void omit_repaired(const struct exporting *exporting)
 
 		finding->is_printed |=
 			exporting->options->index_only
-				? text_is(finding->file,
-					  text_of("model.safetensors.index.json"))
+				? is_exported_index(finding->file.data)
 				: strip != NULL && strcmp(finding->rule, "FI4002") == 0 &&
 					  memmem(finding->message.data,
 						  finding->message.size, strip,

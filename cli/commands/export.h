@@ -90,6 +90,9 @@ struct text exported_name(struct exporting *exporting, uint32_t index);
 /* Whether a tensor would be written if nothing lacked. */
 bool is_wanted(struct exporting *exporting, uint32_t tensor);
 
+/* The index of a model's files, whatever it is called. May be NULL. */
+bool is_exported_index(const char *name);
+
 void print_export(struct exporting *exporting);
 
 #endif

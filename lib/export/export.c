@@ -885,14 +885,14 @@ static bool export_cut(struct fsdp_export *plan, struct fsdp_error **ret_error)
 	}
 	for (size_t i = 0; i < plan->file_count; i++) {
 		char name[64] = "";
-		const char *stem = plan->is_adapter ? "adapter_model" : "model";
 		if (plan->form == FSDP_EXPORT_HF && i == shards)
-			snprintf(name, sizeof name, "%s.safetensors.index.json", stem);
+			snprintf(name, sizeof name, "%s.safetensors.index.json",
+				plan->stem);
 		else if (plan->form == FSDP_EXPORT_HF && shards == 1)
-			snprintf(name, sizeof name, "%s.safetensors", stem);
+			snprintf(name, sizeof name, "%s.safetensors", plan->stem);
 		else if (plan->form == FSDP_EXPORT_HF)
-			snprintf(name, sizeof name, "%s-%05zu-of-%05zu.safetensors", stem,
-				i + 1, shards);
+			snprintf(name, sizeof name, "%s-%05zu-of-%05zu.safetensors",
+				plan->stem, i + 1, shards);
 		plan->files[i].name = fsdp_arena_copy(&plan->arena, fsdp_span_text(name));
 		if (plan->files[i].name.data == NULL &&
 			!fsdp_arena_fail(&plan->arena, ret_error))
@@ -952,7 +952,10 @@ static bool export_take_files(struct fsdp_export *plan, struct fsdp_error **ret_
 		}
 		item->file = places[file] - 1;
 	}
-	plan->files[plan->file_count++].name = FSDP_SPAN("model.safetensors.index.json");
+	plan->files[plan->file_count++].name =
+		fsdp_span_is(fsdp_span_text(plan->stem), fsdp_export_stems[0])
+			? FSDP_SPAN("model.safetensors.index.json")
+			: FSDP_SPAN("diffusion_pytorch_model.safetensors.index.json");
 	plan->has_index = true;
 	return export_count(plan, ret_error);
 }
@@ -1021,6 +1024,16 @@ static bool make(struct fsdp_export *plan, const struct fsdp_export_options *opt
 	return true;
 }
 
+/* Its loader looks for files of another name. */
+static bool is_of_diffusers(const struct fsdp_export *plan)
+{
+	bool found = false;
+	for (uint32_t i = 0; i < fsdp_setting_count(plan->checkpoint); i++)
+		found |= fsdp_span_is(
+			fsdp_setting(plan->checkpoint, i).key, "_diffusers_version");
+	return found;
+}
+
 bool fsdp_export_new(const struct fsdp_checkpoint *checkpoint,
 	const struct fsdp_export_options *options, struct fsdp_export **ret_export,
 	struct fsdp_error **ret_error)
@@ -1035,7 +1048,9 @@ bool fsdp_export_new(const struct fsdp_checkpoint *checkpoint,
 	plan->form = known.form;
 	plan->shard_bytes = known.shard_bytes;
 	plan->index_only = known.index_only;
-	plan->is_adapter = known.is_adapter;
+	plan->stem = fsdp_export_stems[known.is_adapter        ? 1
+				       : is_of_diffusers(plan) ? 2
+							       : 0];
 	if (!make(plan, &known, ret_error)) {
 		fsdp_export_free(plan);
 		return false;

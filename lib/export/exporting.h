@@ -66,9 +66,14 @@ struct fsdp_export {
 	size_t left_value_count;
 	struct fsdp_export_out *files;
 	size_t file_count;
-	bool has_index, index_only, is_adapter;
+	const char *stem; /* of the names of files: one of fsdp_export_stems */
+	bool has_index, index_only;
 	bool casts;
 };
+
+/* What names of weights begin with, up to NULL: of a model, of an adapter, of diffusers.
+ */
+extern const char *const fsdp_export_stems[];
 
 /* A text that is written into memory. Zero it before; the caller frees the bytes. */
 struct fsdp_export_text {

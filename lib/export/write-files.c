@@ -750,13 +750,19 @@ static bool export_open_temporary(struct fsdp_writing *writing,
  * them or fails, wherever the process is killed.
  */
 
+const char *const fsdp_export_stems[] = { "model", "adapter_model",
+	"diffusion_pytorch_model", NULL };
+
 /* Whether a loader would take a file for weights of this directory: model.safetensors, a
  * shard, or their index. */
 static bool is_weights(const char *name)
 {
 	struct fsdp_span rest;
-	if (!fsdp_span_behind(fsdp_span_text(name), "model", &rest) &&
-		!fsdp_span_behind(fsdp_span_text(name), "adapter_model", &rest))
+	size_t i = 0;
+	while (fsdp_export_stems[i] != NULL &&
+		!fsdp_span_behind(fsdp_span_text(name), fsdp_export_stems[i], &rest))
+		i++;
+	if (fsdp_export_stems[i] == NULL)
 		return false;
 	if (rest.size >= 15 && rest.data[0] == '-' &&
 		fsdp_span_equal(fsdp_span(rest.data + 6, 4), FSDP_SPAN("-of-")))
@@ -840,7 +846,12 @@ static bool name_others(struct fsdp_writing *writing, struct fsdp_error **ret_er
 			openat(writing->folder, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 		DIR *folder = descriptor >= 0 ? fdopendir(descriptor) : NULL;
 		const struct dirent *entry;
-		unlinkat(writing->folder, "model.safetensors.index.json", 0);
+		for (size_t i = 0; fsdp_export_stems[i] != NULL; i++) {
+			char index[64];
+			snprintf(index, sizeof index, "%s.safetensors.index.json",
+				fsdp_export_stems[i]);
+			unlinkat(writing->folder, index, 0);
+		}
 		unlinkat(writing->folder, FSDP_EXPORT_SUMS, 0);
 		while (folder != NULL && (entry = readdir(folder)) != NULL)
 			if (is_weights(entry->d_name) && strcmp(entry->d_name, but) != 0)
