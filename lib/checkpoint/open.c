@@ -436,7 +436,8 @@ static bool open_beside(struct opening *opening, struct fsdp_error **ret_error)
 	return false;
 }
 
-/* The directory without the files that represent it and that the user did not name. */
+/* The directory without the files that represent it, or would be taken instead, and that
+ * the user did not name. */
 static bool hide_others(struct opening *opening, const struct fsdp_family *family,
 	struct fsdp_span name, struct fsdp_error **ret_error)
 {
@@ -447,7 +448,9 @@ static bool hide_others(struct opening *opening, const struct fsdp_family *famil
 		return fsdp_arena_fail(&checkpoint->arena, ret_error);
 	for (size_t i = 0; i < all; i++) {
 		struct fsdp_span other = fsdp_folder_entry(&checkpoint->folder, i).name;
-		if (!family->is_anchor(other) || fsdp_span_equal(other, name))
+		bool competes = family->is_anchor(other) ||
+				(family->is_rival != NULL && family->is_rival(other));
+		if (!competes || fsdp_span_equal(other, name))
 			picked[count++] = (uint32_t)i;
 	}
 	if (count != all)

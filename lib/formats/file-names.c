@@ -43,9 +43,7 @@ bool fsdp_pattern_in(
 	return false;
 }
 
-/* What another program made of a file: "NAME (1).safetensors" is a second download of it,
- * and others are of the beginning of one. Absent: no such file. */
-static struct fsdp_span find_download(
+struct fsdp_span fsdp_find_download(
 	const struct fsdp_folder *folder, struct fsdp_span name, bool *ret_is_whole)
 {
 	static const char *const ends[] = { "incomplete", "crdownload", "part", "partial",
@@ -75,7 +73,7 @@ bool fsdp_report_missing(struct fsdp_findings *findings, const struct fsdp_folde
 	struct fsdp_place_of place, bool is_link, const char *list)
 {
 	bool is_whole = false;
-	struct fsdp_span like = find_download(folder, place.file, &is_whole);
+	struct fsdp_span like = fsdp_find_download(folder, place.file, &is_whole);
 	char fix[FSDP_WORD_MAX];
 
 	snprintf(fix, sizeof fix,

@@ -170,6 +170,9 @@ struct fsdp_family {
 	/* A file of this name represents its directory, if that is the family's:
 	 * the directory is read instead. */
 	bool (*is_anchor)(struct fsdp_span name);
+	/* Whether a file may be taken instead of one that was named and represents its
+	 * directory; may be NULL. */
+	bool (*is_rival)(struct fsdp_span name);
 	/* Of several such files the one that was named counts, the others are not there.
 	 */
 	bool one_is_enough;
@@ -250,6 +253,11 @@ bool fsdp_pattern_takes(
 /* Whether the directory has such an entry. */
 bool fsdp_pattern_in(
 	const struct fsdp_folder *folder, enum fsdp_entry_kind kind, const char *pattern);
+
+/* What another program made of a file: "NAME (1).safetensors" is a second download of it,
+ * and others are of the beginning of one. Absent: no such file. */
+struct fsdp_span fsdp_find_download(
+	const struct fsdp_folder *folder, struct fsdp_span name, bool *ret_is_whole);
 
 /* Reports a file that is missing in the directory though `list` ("the index") has it,
  * with the name under which a download left it. True: that one is whole. */

@@ -217,7 +217,17 @@ static const struct single {
 		"PEFT adapter (.bin)" },
 	{ "diffusion_pytorch_model.safetensors", "config.json", "hf-safetensors",
 		"Diffusers model (safetensors)" },
+	{ "diffusion_pytorch_model.bin", "config.json", "hf-bin",
+		"Diffusers model (.bin)" },
 };
+
+/* What diffusers calls its weights. */
+#define DIFFUSERS "diffusion_pytorch_model."
+
+static bool is_of_diffusers(const char *name)
+{
+	return strncmp(name, DIFFUSERS, strlen(DIFFUSERS)) == 0;
+}
 
 static bool has_file(const struct fsdp_folder *folder, const char *name)
 {
@@ -238,12 +248,15 @@ static const struct single *find_single(const struct fsdp_folder *folder)
 static struct fsdp_span find_index(const struct fsdp_folder *folder)
 {
 	static const char *const names[] = { "model.safetensors.index.json",
-		"pytorch_model.bin.index.json" };
+		DIFFUSERS "safetensors.index.json", "pytorch_model.bin.index.json",
+		DIFFUSERS "bin.index.json" };
+	const struct single *single = find_single(folder);
 	struct fsdp_span found = { 0 };
 	for (size_t i = 0; i < FSDP_COUNT(names); i++) {
 		/* Downloads without *.bin leave their index, and loaders take the other
-		 * weights. */
-		if (i == 1 && find_single(folder) == &singles[0])
+		 * weights. diffusers takes a .bin file before an index of such files. */
+		if (single != NULL && ((i == 2 && single == &singles[0]) ||
+					      (i == 3 && is_of_diffusers(single->file))))
 			return found;
 		if (fsdp_folder_has(folder, names[i], FSDP_ENTRY_FILE))
 			return fsdp_span_text(names[i]);
@@ -566,13 +579,16 @@ static void list_lost(struct hf *hf)
 static const char *make_anew(const struct hf *hf)
 {
 	return fsdp_span_is(hf->index, "model.safetensors.index.json")
-		       ? "mv -n DIR/model.safetensors.index.json DIR/index.json.old && fsdp-inspect export --index-only DIR"
+		       ? "mv -n DIR/model.safetensors.index.json DIR/index.json.old && " MAKE_INDEX
+	       : fsdp_span_is(hf->index, DIFFUSERS "safetensors.index.json")
+		       ? "mv -n DIR/" DIFFUSERS
+			 "safetensors.index.json DIR/index.json.old && " MAKE_INDEX
 		       : "";
 }
 
 /* All files of another count than those that the index names are there: it is that of
- * another save. */
-static bool find_other_save(const struct hf *hf, struct split *ret_split)
+ * another save. Or as many of another name: they were renamed. */
+static bool find_other_save(struct hf *hf, struct split *ret_split)
 {
 	enum { TRIED_MOST = 16 };
 	struct split named;
@@ -593,20 +609,43 @@ static bool find_other_save(const struct hf *hf, struct split *ret_split)
 		const struct absent *absent = fsdp_vec_at(&hf->absent, 0);
 		if (ret_split->count == ret_split->of &&
 			parse_split(absent->name, &named, &number) &&
-			named.of != ret_split->of &&
-			fsdp_span_equal(named.stem, ret_split->stem))
+			(named.of != ret_split->of) ==
+				fsdp_span_equal(named.stem, ret_split->stem)) {
+			hf->is_renamed = named.of == ret_split->of;
 			return true;
+		}
 	}
 	return false;
 }
 
 static void report_absent(struct hf *hf)
 {
+	const struct single *single = find_single(hf->folder);
+	bool is_ignored;
 	if (hf->absent.count == 0)
 		return;
+	if (hf->reading->children.count == 0 && single != NULL &&
+		strncmp(single->file, "adapter", 7) != 0) {
+		is_ignored = fsdp_span_begins(hf->index, fsdp_span_text(single->file)) &&
+			     !is_of_diffusers(single->file);
+		fsdp_find(&hf->reading->model->findings, FSDP_RULE_MISSING_FILE,
+			FSDP_PLACE(.file = hf->index,
+				.severity = is_ignored ? FSDP_WARNING + 1 : 0,
+				.fix = "move the index out of the directory"),
+			"the index belongs to another save: the files that it lists (%zu) are missing, and %s is present, which %s",
+			hf->absent.count, single->file,
+			is_ignored ? "transformers loads and vLLM does not"
+				   : "loaders open only without this index");
+		hf->single = single;
+		return;
+	}
 	hf->is_of_other_save =
 		hf->reading->children.count == 0 && find_other_save(hf, &hf->other);
-	if (hf->is_of_other_save)
+	const struct absent *first = fsdp_vec_at(&hf->absent, 0);
+	if (hf->is_of_other_save ||
+		(hf->reading->children.count == 0 &&
+			fsdp_find_download(hf->folder, first->name, &is_ignored).size ==
+				0))
 		return; /* the error says it */
 	list_lost(hf);
 	for (size_t i = 0; i < hf->absent.count; i++) {
@@ -1105,26 +1144,44 @@ static bool read(struct fsdp_reading *reading, const struct fsdp_look *look,
 	hf->is_bin = is_index(hf->index, ".bin");
 	if (!open_index(hf, ret_error))
 		return false;
+	if (hf->single != NULL) {
+		fsdp_reading_add_child(
+			reading, fsdp_span_text(hf->single->file), FSDP_NONE);
+		return true;
+	}
 	if (!hf->has_map || reading->children.count == 0) {
-		if (hf->is_of_other_save) {
-			const struct absent *first = fsdp_vec_at(&hf->absent, 0);
-			fsdp_fail_rule(ret_error, FSDP_ERROR_DAMAGED, "FI1001",
-				FSDP_UNKNOWN,
-				"the index belongs to another save: the %zu files that it lists (%.*s, …) are missing, and all %u files of another set are present (%.*s-*-of-%05u)",
-				hf->absent.count, FSDP_TEXT_MOST(first->name, 200),
-				hf->other.of, FSDP_TEXT_MOST(hf->other.stem, 64),
-				hf->other.of);
-		} else
+		const struct absent *first =
+			hf->absent.count > 0 ? fsdp_vec_at(&hf->absent, 0) : NULL;
+		if (first == NULL)
 			fsdp_fail(ret_error, FSDP_ERROR_DAMAGED, FSDP_UNKNOWN,
 				!hf->has_map ? "the index has no weight_map"
 				: hf->files.list.count < 2
 					? "weight_map of the index is empty"
 					: "all files that the index lists are missing");
-		if (hf->is_renamed || (hf->is_of_other_save && *make_anew(hf) != '\0'))
-			fsdp_error_add_hint(ret_error, "%s",
+		else if (hf->is_of_other_save)
+			fsdp_fail_rule(ret_error, FSDP_ERROR_DAMAGED, "FI1001",
+				FSDP_UNKNOWN,
+				"%s: the %zu files that it lists (%.*s, …) are missing, and all %u files of another set are present (%.*s-*-of-%05u)",
 				hf->is_renamed
+					? "the files have other names than in the index"
+					: "the index belongs to another save",
+				hf->absent.count, FSDP_TEXT_MOST(first->name, 200),
+				hf->other.of, FSDP_TEXT_MOST(hf->other.stem, 64),
+				hf->other.of);
+		else
+			fsdp_fail_rule(ret_error, FSDP_ERROR_DAMAGED, "FI1001",
+				FSDP_UNKNOWN,
+				"all files that the index lists (%zu, first: %.*s) are %s",
+				hf->absent.count, FSDP_TEXT_MOST(first->name, 200),
+				first->is_link ? "dangling links" : "missing");
+		if (first != NULL)
+			fsdp_error_add_hint(ret_error, "%s",
+				hf->is_of_other_save && *make_anew(hf) != '\0'
+					? make_anew(hf)
+				: hf->is_renamed
 					? "rename the files to the names that the index lists"
-					: make_anew(hf));
+				: first->is_link ? FSDP_LINK_FIX
+						 : "copy the files that the index lists");
 		return hf->absent.count > 0 ? fsdp_error_add_path(ret_error,
 						      (const char *)hf->index.data)
 					    : fail_index(hf, ret_error);
@@ -1206,7 +1263,12 @@ static bool finish(struct fsdp_reading *reading, struct fsdp_error **ret_error)
 			: hf->is_bin ? "Hugging Face model (.bin, by index)"
 				     : "Hugging Face model (safetensors, by index)",
 	};
-	if (hf->index.data != NULL) {
+	if (hf->index.data != NULL && single == NULL) {
+		if (hf->is_bin && fsdp_span_begins(hf->index, FSDP_SPAN(DIFFUSERS)))
+			fsdp_find(&hf->reading->model->findings, FSDP_RULE_LOADER_FAILS,
+				FSDP_PLACE(.file = hf->index,
+					.fix = "load it with use_safetensors=False, or: fsdp-inspect export -o OUT DIR"),
+				"from_pretrained of diffusers looks only for an index of safetensors, and then for one file");
 		check_map(hf);
 		check_unnamed(hf);
 		check_sizes(hf);
@@ -1231,6 +1293,14 @@ static bool is_anchor(struct fsdp_span name)
 	return is_index(name, "");
 }
 
+static bool is_rival(struct fsdp_span name)
+{
+	size_t i = 0;
+	while (i < FSDP_COUNT(singles) && !fsdp_span_is(name, singles[i].file))
+		i++;
+	return i < FSDP_COUNT(singles);
+}
+
 static const char *const rankless[] = { "hf-bin", "hf-bin-sharded", "hf-safetensors",
 	"hf-safetensors-sharded", "peft-adapter", NULL };
 
@@ -1242,6 +1312,7 @@ const struct fsdp_family fsdp_family_hugging_face = {
 	.leaves = true,
 	.finish = finish,
 	.is_anchor = is_anchor,
+	.is_rival = is_rival,
 	.one_is_enough = true,
 	.rankless = rankless,
 };

@@ -43,6 +43,14 @@ static bool are_alike(const char *a, const char *b)
 	return (strncmp(a, "adapter", 7) == 0) == (strncmp(b, "adapter", 7) == 0);
 }
 
+/* An index without any of its files is none. */
+static bool has_set(struct fsdp_loading *loading, const char *name)
+{
+	return fsdp_load_has_file(loading, "%s", name) &&
+	       (!fsdp_span_ends(fsdp_span_text(name), FSDP_SPAN(".json")) ||
+		       fsdp_load_open(loading, name) != NULL);
+}
+
 /* ---- bytes ---- */
 
 /* Two sets, or one twice, with their tensors in order of names. */
@@ -189,7 +197,7 @@ bool fsdp_load_has_other_set(struct fsdp_loading *loading)
 	for (size_t i = 0; loading->weights != NULL && i < FSDP_COUNT(sets); i++) {
 		if (strcmp(sets[i], loading->weights) == 0 || is_native(sets[i]) ||
 			!are_alike(sets[i], loading->weights) ||
-			!fsdp_load_has_file(loading, "%s", sets[i]))
+			!has_set(loading, sets[i]))
 			continue;
 		fsdp_load_clear(loading);
 		if (compare_sets(loading, loading->weights, sets[i]) ==
@@ -339,9 +347,8 @@ bool fsdp_weight_set_pairs_new(struct fsdp_scan *survey, bool data,
 	for (size_t i = 0; loading != NULL && i < FSDP_COUNT(sets); i++)
 		for (size_t k = i + 1; k < FSDP_COUNT(sets); k++) {
 			struct fsdp_weight_set_pair *pair = &pairs->items[pairs->count];
-			if (!are_alike(sets[i], sets[k]) ||
-				!fsdp_load_has_file(loading, "%s", sets[i]) ||
-				!fsdp_load_has_file(loading, "%s", sets[k]))
+			if (!are_alike(sets[i], sets[k]) || !has_set(loading, sets[i]) ||
+				!has_set(loading, sets[k]))
 				continue;
 			fsdp_load_clear(loading);
 			*pair = (struct fsdp_weight_set_pair){
