@@ -65,8 +65,6 @@ static struct result *find_result(struct check_walk *walk, uint32_t cell)
 		new.result_room =
 			walk->result_room == 0 ? FIRST_RESULTS : walk->result_room * 2;
 		new.results = FSDP_TAKE(walk->scratch, new.results, new.result_room);
-		if (new.results == NULL)
-			return NULL;
 		for (size_t i = 0; i < walk->result_room; i++)
 			if (walk->results[i].cell != 0)
 				new.results[result_at(&new, walk->results[i].cell)] =
@@ -155,12 +153,10 @@ static uint64_t hash_text(const struct check_walk *walk, struct fsdp_span text)
 	return fsdp_hash_span(&walk->hasher, walk->hasher.seed, text);
 }
 
-/* Any number of keys may share a long text, which is looked at once. 0: out of memory. */
+/* Any number of keys may share a long text, which is looked at once. */
 static uint64_t hash_long(struct check_walk *walk, fsdp_ref key, struct fsdp_span text)
 {
 	uint64_t *hash = fsdp_vec_reach(&walk->long_keys, ref_payload(key));
-	if (hash == NULL)
-		return 0;
 	if (*hash == 0)
 		*hash = hash_text(walk, text) | 1;
 	return *hash;
@@ -177,8 +173,7 @@ static bool same_key(struct check_walk *walk, fsdp_ref a, fsdp_ref b)
 		if (text.size != other.size || text.size <= LONG_KEY || a == b)
 			return a == b || fsdp_span_equal(text, other);
 		/* All that follows from it is a warning: two hashes are proof enough. */
-		uint64_t hash = hash_long(walk, a, text);
-		return hash != 0 && hash == hash_long(walk, b, other);
+		return hash_long(walk, a, text) == hash_long(walk, b, other);
 	}
 	return fsdp_pickle_integer(walk->pickle, a, &x) &&
 	       fsdp_pickle_integer(walk->pickle, b, &y) && x == y;
@@ -211,15 +206,13 @@ static void report_key(const struct check_walk *walk, fsdp_ref key)
 		"duplicate key in a dict: the last one counts");
 }
 
-static bool many_keys(struct check_walk *walk, fsdp_ref dict, uint64_t count)
+static void many_keys(struct check_walk *walk, fsdp_ref dict, uint64_t count)
 {
 	size_t room = 32;
 	while (room < count * 2)
 		room *= 2;
 	if (room > walk->key_room) {
 		walk->keys = FSDP_TAKE(walk->scratch, walk->keys, room);
-		if (walk->keys == NULL)
-			return false;
 		walk->key_room = room;
 	}
 	memset(walk->keys, 0xff, room * sizeof *walk->keys);
@@ -239,18 +232,15 @@ static bool many_keys(struct check_walk *walk, fsdp_ref dict, uint64_t count)
 			report_key(walk, key);
 		walk->keys[at] = key;
 	}
-	return true;
 }
 
 /* ---- the walk ---- */
 
-static bool enter(struct check_walk *walk, uint32_t cell)
+static void enter(struct check_walk *walk, uint32_t cell)
 {
 	if (walk->frame_count == walk->frame_room) {
 		size_t room = walk->frame_room == 0 ? FIRST_FRAMES : walk->frame_room * 2;
 		struct container *frames = FSDP_TAKE(walk->scratch, frames, room);
-		if (frames == NULL)
-			return false;
 		if (walk->frame_count != 0)
 			memcpy(frames, walk->frames, walk->frame_count * sizeof *frames);
 		walk->frames = frames;
@@ -258,26 +248,25 @@ static bool enter(struct check_walk *walk, uint32_t cell)
 	}
 	walk->frames[walk->frame_count++] = (struct container){ .size = 1, .cell = cell };
 	uint8_t kind = cell_at(walk->pickle, cell)->kind;
-	if (kind == FSDP_PICKLE_DICT || kind == FSDP_PICKLE_CALL) {
-		fsdp_ref dict = REF(TAG_CELL, cell), keys[FEW_KEYS], value;
-		uint64_t count = fsdp_pickle_count(walk->pickle, dict);
-		if (count < 2)
-			return true;
-		if (count > FEW_KEYS)
-			return many_keys(walk, dict, count);
-		struct fsdp_pickle_iterator iterator = { .ref = dict };
-		size_t used = 0;
-		while (fsdp_pickle_next(walk->pickle, &iterator, &keys[used], &value))
-			used++;
-		for (size_t i = 1; i < used; i++)
-			for (size_t j = 0; j < i; j++)
-				if (same_key(walk, keys[i], keys[j])) {
-					report_key(walk, keys[i]);
-					break;
-				}
-		return true;
+	if (kind != FSDP_PICKLE_DICT && kind != FSDP_PICKLE_CALL)
+		return;
+	fsdp_ref dict = REF(TAG_CELL, cell), keys[FEW_KEYS], value;
+	uint64_t count = fsdp_pickle_count(walk->pickle, dict);
+	if (count > FEW_KEYS) {
+		many_keys(walk, dict, count);
+		return;
 	}
-	return true;
+	struct fsdp_pickle_iterator iterator = { .ref = dict };
+	size_t used = 0;
+	while (count > 1 &&
+		fsdp_pickle_next(walk->pickle, &iterator, &keys[used], &value))
+		used++;
+	for (size_t i = 1; i < used; i++)
+		for (size_t j = 0; j < i; j++)
+			if (same_key(walk, keys[i], keys[j])) {
+				report_key(walk, keys[i]);
+				break;
+			}
 }
 
 static void add_child(struct container *parent, uint64_t size, uint32_t height)
@@ -289,24 +278,22 @@ static void add_child(struct container *parent, uint64_t size, uint32_t height)
 }
 
 /* A child of the frame on top: counted if that is known already, else entered. */
-static bool visit(struct check_walk *walk, fsdp_ref child)
+static void visit(struct check_walk *walk, fsdp_ref child)
 {
 	struct container *parent = &walk->frames[walk->frame_count - 1];
 	uint32_t cell = fsdp_pickle_identity(walk->pickle, child);
 	walk->real++;
 	if (cell == 0) {
 		add_child(parent, 1, 0);
-		return true;
+		return;
 	}
 	if ((cell_at(walk->pickle, cell)->flags & CELL_SHARED) != 0) {
 		struct result *result = find_result(walk, cell);
-		if (result == NULL)
-			return false;
 		if (result->cell != 0) {
 			walk->cycle |= result->open;
 			add_child(
 				parent, result->open ? 1 : result->size, result->height);
-			return true;
+			return;
 		}
 		*result = (struct result){ .cell = cell, .open = true };
 		walk->result_count++;
@@ -314,20 +301,18 @@ static bool visit(struct check_walk *walk, fsdp_ref child)
 	if (walk->frame_count >= walk->depth_limit) {
 		walk->deep = true;
 		add_child(parent, 1, 1);
-		return true;
+		return;
 	}
-	return enter(walk, cell);
+	enter(walk, cell);
 }
 
 /* The frame on top has no more children. */
-static bool leave(struct check_walk *walk)
+static void leave(struct check_walk *walk)
 {
 	struct container done = walk->frames[--walk->frame_count];
 	uint32_t height = done.height < UINT32_MAX ? done.height + 1 : done.height;
 	if ((cell_at(walk->pickle, done.cell)->flags & CELL_SHARED) != 0) {
 		struct result *result = find_result(walk, done.cell);
-		if (result == NULL)
-			return false;
 		walk->result_count += result->cell == 0;
 		*result = (struct result){ done.size, done.cell, height, false };
 	}
@@ -336,10 +321,9 @@ static bool leave(struct check_walk *walk)
 		add_child(&walk->frames[walk->frame_count - 1], done.size, height);
 	else
 		walk->frames[0].size = done.size;
-	return true;
 }
 
-bool fsdp_pickle_check(const struct fsdp_pickle *pickle,
+void fsdp_pickle_check(const struct fsdp_pickle *pickle,
 	const struct fsdp_pickle_options *options, const struct fsdp_limits *limits,
 	struct fsdp_arena *scratch, struct fsdp_hasher hasher)
 {
@@ -354,21 +338,18 @@ bool fsdp_pickle_check(const struct fsdp_pickle *pickle,
 	fsdp_vec_init(&walk.long_keys, scratch, sizeof(uint64_t));
 	uint32_t cell = fsdp_pickle_identity(pickle, pickle->top);
 	if (cell == 0)
-		return true;
-	if (!enter(&walk, cell))
-		return false;
+		return;
+	enter(&walk, cell);
 	if ((cell_at(pickle, cell)->flags & CELL_SHARED) != 0) {
-		struct result *result = find_result(&walk, cell);
-		if (result == NULL)
-			return false;
-		*result = (struct result){ .cell = cell, .open = true };
+		*find_result(&walk, cell) = (struct result){ .cell = cell, .open = true };
 		walk.result_count++;
 	}
 	while (walk.frame_count > 0) {
 		fsdp_ref child;
-		bool more = next_child(&walk, &walk.frames[walk.frame_count - 1], &child);
-		if (more ? !visit(&walk, child) : !leave(&walk))
-			return false;
+		if (next_child(&walk, &walk.frames[walk.frame_count - 1], &child))
+			visit(&walk, child);
+		else
+			leave(&walk);
 	}
 	uint64_t size = walk.frames[0].size;
 	if (walk.cycle && walk.options->findings != NULL)
@@ -386,5 +367,4 @@ bool fsdp_pickle_check(const struct fsdp_pickle *pickle,
 		PICKLE_FIND(walk.options, FSDP_RULE_PICKLE_EXPANSION, 0, FSDP_ERROR,
 			"%llu values would expand to %s%llu", FSDP_LLU(walk.real),
 			size == UINT64_MAX ? "more than " : "", FSDP_LLU(size));
-	return true;
 }

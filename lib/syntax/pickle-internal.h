@@ -146,6 +146,7 @@ struct fsdp_pickle {
 	uint64_t length;
 	fsdp_ref top;
 	unsigned protocol;
+	struct fsdp_error *fold_error; /* with which a fold left */
 };
 
 static inline struct cell *cell_at(const struct fsdp_pickle *pickle, uint32_t index)
@@ -234,23 +235,21 @@ struct memo {
 
 void fsdp_memo_init(
 	struct memo *memo, struct fsdp_arena *scratch, struct fsdp_hasher hasher);
-bool fsdp_memo_note_new(struct memo *memo, uint32_t slot, uint64_t puts)
-	__attribute__((warn_unused_result));
+void fsdp_memo_note_new(struct memo *memo, uint32_t slot, uint64_t puts);
 
-/* The slot is read where `puts` PUTs came before. False when out of memory. */
-static inline bool memo_note_read(struct memo *memo, uint32_t slot, uint64_t puts)
+/* The slot is read where `puts` PUTs came before. */
+static inline void memo_note_read(struct memo *memo, uint32_t slot, uint64_t puts)
 {
 	if (slot >> 6 >= memo->words)
-		return fsdp_memo_note_new(memo, slot, puts);
-	memo->bits[slot >> 6] |= UINT64_C(1) << (slot & 63);
-	return true;
+		fsdp_memo_note_new(memo, slot, puts);
+	else
+		memo->bits[slot >> 6] |= UINT64_C(1) << (slot & 63);
 }
 
-bool fsdp_memo_seal(struct memo *memo, bool numbers) __attribute__((warn_unused_result));
+void fsdp_memo_seal(struct memo *memo, bool numbers);
 
 fsdp_ref *fsdp_memo_far_place(const struct memo *memo, uint32_t slot);
-bool fsdp_memo_fill_other(struct memo *memo, uint32_t slot)
-	__attribute__((warn_unused_result));
+void fsdp_memo_fill_other(struct memo *memo, uint32_t slot);
 
 static inline unsigned ones(uint64_t word)
 {
@@ -273,13 +272,13 @@ static inline fsdp_ref *memo_place(const struct memo *memo, uint32_t slot)
 	return memo->far_count != 0 ? fsdp_memo_far_place(memo, slot) : NULL;
 }
 
-/* The slot is filled from now on. False when out of memory. */
-static inline bool memo_fill(struct memo *memo, uint32_t slot)
+/* The slot is filled from now on. */
+static inline void memo_fill(struct memo *memo, uint32_t slot)
 {
 	if (slot != memo->high || memo->others_count != 0)
-		return fsdp_memo_fill_other(memo, slot);
-	memo->high++;
-	return true;
+		fsdp_memo_fill_other(memo, slot);
+	else
+		memo->high++;
 }
 
 static inline uint64_t memo_size(const struct memo *memo)
@@ -299,15 +298,14 @@ struct part {
 	uint64_t size;                        /* of the stream */
 	const unsigned char *stream;          /* if it is in memory */
 	const struct fsdp_pickle_parts *from; /* NULL: it is in memory */
-	struct fsdp_arena *scratch;
+	struct fsdp_arena *scratch;           /* leaves, also where reading fails */
+	struct fsdp_error **error;            /* of that */
 	unsigned char *buffer;
 	size_t room;
 };
 
-void fsdp_part_all(struct part *part, struct fsdp_span stream);
-bool fsdp_part_init(struct part *part, const struct fsdp_pickle_parts *from,
-	struct fsdp_arena *scratch, struct fsdp_error **ret_error)
-	__attribute__((warn_unused_result));
+/* Of a part with its stream or `from`. */
+void fsdp_part_begin(struct part *part);
 
 /* Bytes of the stream after `end`. */
 static inline uint64_t part_after(const struct part *part)
@@ -316,8 +314,7 @@ static inline uint64_t part_after(const struct part *part)
 }
 
 /* The part that begins at an offset: `most` bytes, or what there is, or fits. */
-bool fsdp_part_move(struct part *part, uint64_t offset, uint64_t most,
-	struct fsdp_error **ret_error) __attribute__((warn_unused_result));
+void fsdp_part_move(struct part *part, uint64_t offset, uint64_t most);
 
 /* ---- runs of opcodes that are written alike (pickle-lex.c) ---- */
 
@@ -364,12 +361,10 @@ struct lexed {
 		cuts; /* uint64_t: where parts begin but the first; between opcodes */
 };
 
-/* The first pass. False only when memory runs out or reading fails; damage goes to
- * *ret_error, and what is before `end` is good. */
-bool fsdp_pickle_lex(struct fsdp_pickle *pickle,
+/* The first pass. Damage goes to *part->error, and what is before `end` is good. */
+void fsdp_pickle_lex(struct fsdp_pickle *pickle,
 	const struct fsdp_pickle_options *options, struct part *part, struct memo *memo,
-	struct lexed *ret_lexed, struct fsdp_error **ret_error)
-	__attribute__((warn_unused_result));
+	struct lexed *ret_lexed);
 
 /* Whether an opcode that names a global occurs before the first fault or STOP, from an
  * offset on. */
@@ -426,23 +421,21 @@ enum number_kind fsdp_pickle_text_integer(
 	struct fsdp_span line, bool octal, int64_t *ret_value);
 
 /* Decimal digits, inf or nan; the same in every locale. Long texts are copied to the
- * scratch arena. False: no number, or (*ret_memory) out of memory. */
-bool fsdp_pickle_text_float(struct fsdp_span line, struct fsdp_arena *scratch,
-	double *ret_value, bool *ret_memory);
+ * scratch arena. False: no number. */
+bool fsdp_pickle_text_float(
+	struct fsdp_span line, struct fsdp_arena *scratch, double *ret_value);
 
-/* Decoded texts are in the arena unless they had no escapes. False: bad escape or
- * (data == NULL and *ret_memory) out of memory. */
-bool fsdp_pickle_text_string(struct fsdp_span line, struct fsdp_arena *arena,
-	struct fsdp_span *ret_text, bool *ret_memory);
-bool fsdp_pickle_text_unicode(struct fsdp_span line, struct fsdp_arena *arena,
-	struct fsdp_span *ret_text, bool *ret_memory);
+/* Decoded texts are in the arena unless they had no escapes. False: bad escape. */
+bool fsdp_pickle_text_string(
+	struct fsdp_span line, struct fsdp_arena *arena, struct fsdp_span *ret_text);
+bool fsdp_pickle_text_unicode(
+	struct fsdp_span line, struct fsdp_arena *arena, struct fsdp_span *ret_text);
 
 /* ---- the walk at the end (pickle-check.c) ---- */
 
-/* Depth, unfolded size, cycles, duplicate keys. False when out of memory. */
-bool fsdp_pickle_check(const struct fsdp_pickle *pickle,
+/* Depth, unfolded size, cycles, duplicate keys. */
+void fsdp_pickle_check(const struct fsdp_pickle *pickle,
 	const struct fsdp_pickle_options *options, const struct fsdp_limits *limits,
-	struct fsdp_arena *scratch, struct fsdp_hasher hasher)
-	__attribute__((warn_unused_result));
+	struct fsdp_arena *scratch, struct fsdp_hasher hasher);
 
 #endif

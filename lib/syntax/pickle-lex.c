@@ -171,70 +171,54 @@ enum {
 	PADDING = 16, /* no argument of fixed size is longer */
 };
 
-void fsdp_part_all(struct part *part, struct fsdp_span stream)
-{
-	*part = (struct part){
-		.stream = stream.data,
-		.begin = stream.data,
-		.end = stream.data + stream.size,
-		.size = stream.size,
-	};
-}
-
 /* The earlier table stays in the arena: sizes double, so all tables together are at most
  * twice the last. */
-static bool make_room(struct part *part, uint64_t room, struct fsdp_error **ret_error)
+static void make_room(struct part *part, uint64_t room)
 {
-	unsigned char *buffer =
-		room < SIZE_MAX - PADDING
-			? fsdp_arena_take(part->scratch, (size_t)room + PADDING, 16)
-			: NULL;
-	if (buffer == NULL)
-		return fsdp_arena_fail(part->scratch, ret_error);
-	part->buffer = buffer;
+	if (room >= SIZE_MAX - PADDING)
+		fsdp_arena_leave(part->scratch);
+	part->buffer = fsdp_arena_take(part->scratch, (size_t)room + PADDING, 16);
 	part->room = (size_t)room;
-	return true;
 }
 
-bool fsdp_part_init(struct part *part, const struct fsdp_pickle_parts *from,
-	struct fsdp_arena *scratch, struct fsdp_error **ret_error)
+void fsdp_part_begin(struct part *part)
 {
-	size_t room = from->room != 0 ? from->room : PART_BYTES;
-	*part = (struct part){ .from = from, .scratch = scratch, .size = from->size };
-	return make_room(part, fsdp_min(room, from->size), ret_error) &&
-	       fsdp_part_move(part, 0, UINT64_MAX, ret_error);
+	size_t room = PART_BYTES;
+	if (part->from != NULL && part->from->room != 0)
+		room = part->from->room;
+	if (part->from != NULL)
+		make_room(part, fsdp_min(room, part->size));
+	fsdp_part_move(part, 0, UINT64_MAX);
 }
 
-bool fsdp_part_move(
-	struct part *part, uint64_t offset, uint64_t most, struct fsdp_error **ret_error)
+void fsdp_part_move(struct part *part, uint64_t offset, uint64_t most)
 {
 	size_t size = (size_t)fsdp_min(most, part->size - offset);
 	part->base = offset;
 	if (part->from == NULL) {
 		part->begin = part->stream + offset;
 		part->end = part->begin + size;
-		return true;
+		return;
 	}
 	size = fsdp_min(size, part->room);
 	part->begin = part->end = part->buffer;
-	if (!part->from->read(part->from->context, offset, part->buffer, size, ret_error))
-		return false;
+	if (!part->from->read(
+		    part->from->context, offset, part->buffer, size, part->error))
+		fsdp_arena_leave(part->scratch);
 	memset(part->buffer + size, 0, PADDING);
 	part->end += size;
-	return true;
 }
 
 /* The part that begins at an offset and holds at least `need` bytes, if there are so
  * many: the room grows. */
-static bool part_reach(
-	struct part *part, uint64_t offset, uint64_t need, struct fsdp_error **ret_error)
+static void part_reach(struct part *part, uint64_t offset, uint64_t need)
 {
 	uint64_t most = part->size - offset, room = part->room;
 	while (room < fsdp_min(need, most))
 		room = fsdp_min(room * 2, most);
-	if (room != part->room && !make_room(part, room, ret_error))
-		return false;
-	return fsdp_part_move(part, offset, UINT64_MAX, ret_error);
+	if (room != part->room)
+		make_room(part, room);
+	fsdp_part_move(part, offset, UINT64_MAX);
 }
 
 /*
@@ -254,49 +238,42 @@ void fsdp_memo_init(
 static void *grown(struct fsdp_arena *arena, const void *old, size_t used, size_t size)
 {
 	void *new = fsdp_arena_take(arena, size, 8);
-	if (new != NULL && used != 0)
+	if (used != 0)
 		memcpy(new, old, used);
 	return new;
 }
 
 /* A slot beyond the bits there are. */
-bool fsdp_memo_note_new(struct memo *memo, uint32_t slot, uint64_t puts)
+void fsdp_memo_note_new(struct memo *memo, uint32_t slot, uint64_t puts)
 {
 	if (slot > 2 * puts + 64) {
 		if (memo->far_count == memo->far_room) {
 			size_t room =
 				memo->far_room == 0 ? FIRST_FAR : memo->far_room * 2;
-			uint32_t *far = grown(memo->arena, memo->far,
-				memo->far_count * sizeof *far, room * sizeof *far);
-			if (far == NULL)
-				return false;
-			memo->far = far;
+			memo->far = grown(memo->arena, memo->far,
+				memo->far_count * sizeof *memo->far,
+				room * sizeof *memo->far);
 			memo->far_room = room;
 		}
 		memo->far[memo->far_count++] = slot;
-		return true;
+		return;
 	}
 	size_t need = (slot >> 6) + 1;
 	size_t words = memo->words == 0 ? FIRST_WORDS : memo->words * 2;
 	while (words < need)
 		words *= 2;
-	uint64_t *bits = grown(memo->arena, memo->bits, memo->words * sizeof *bits,
-		words * sizeof *bits);
-	if (bits == NULL)
-		return false;
-	memo->bits = bits;
+	memo->bits = grown(memo->arena, memo->bits, memo->words * sizeof *memo->bits,
+		words * sizeof *memo->bits);
 	memo->words = words;
-	return memo_note_read(memo, slot, puts);
+	memo_note_read(memo, slot, puts);
 }
 
 /* By bytes, lowest first: linear whatever the stream says, and without recursion. */
-static bool sort_far(struct memo *memo)
+static void sort_far(struct memo *memo)
 {
 	size_t count = memo->far_count;
 	uint32_t *from = memo->far;
 	uint32_t *to = FSDP_TAKE(memo->arena, to, count);
-	if (to == NULL)
-		return false;
 	for (unsigned shift = 0; shift < 32; shift += 8) {
 		size_t at[257] = { 0 };
 		for (size_t i = 0; i < count; i++)
@@ -315,33 +292,29 @@ static bool sort_far(struct memo *memo)
 			from[kept++] = from[i];
 	memo->far = from;
 	memo->far_count = kept;
-	return true;
 }
 
 static fsdp_ref *empty_places(struct memo *memo, size_t count)
 {
 	fsdp_ref *places = FSDP_TAKE(memo->arena, places, count);
-	for (size_t i = 0; places != NULL && i < count; i++)
+	for (size_t i = 0; i < count; i++)
 		places[i] = FSDP_REF_NONE;
 	return places;
 }
 
-bool fsdp_memo_seal(struct memo *memo, bool numbers)
+void fsdp_memo_seal(struct memo *memo, bool numbers)
 {
 	memo->numbers = numbers;
 	memo->before = FSDP_TAKE(memo->arena, memo->before, memo->words);
-	if (memo->before == NULL)
-		return false;
 	uint32_t count = 0;
 	for (size_t i = 0; i < memo->words; i++) {
 		memo->before[i] = count;
 		count += ones(memo->bits[i]);
 	}
 	memo->values = empty_places(memo, count);
-	if (memo->values == NULL || (memo->far_count != 0 && !sort_far(memo)))
-		return false;
+	if (memo->far_count != 0)
+		sort_far(memo);
 	memo->far_values = empty_places(memo, memo->far_count);
-	return memo->far_values != NULL;
 }
 
 fsdp_ref *fsdp_memo_far_place(const struct memo *memo, uint32_t slot)
@@ -363,15 +336,13 @@ static size_t other_at(const struct memo *memo, uint32_t slot)
 }
 
 /* Whether the slot is among the others already; if not it is added. */
-static bool add_other(struct memo *memo, uint32_t slot, bool *ret_known)
+static bool add_other(struct memo *memo, uint32_t slot)
 {
 	if (memo->others_used * 2 >= memo->others_room) {
 		struct memo new = *memo;
 		new.others_room =
 			memo->others_room == 0 ? FIRST_OTHERS : memo->others_room * 2;
 		new.others = FSDP_TAKE(memo->arena, new.others, new.others_room);
-		if (new.others == NULL)
-			return false;
 		memset(new.others, 0xff, new.others_room * sizeof *new.others);
 		for (size_t i = 0; i < memo->others_room; i++)
 			if (memo->others[i] != UINT32_MAX)
@@ -380,33 +351,25 @@ static bool add_other(struct memo *memo, uint32_t slot, bool *ret_known)
 		*memo = new;
 	}
 	size_t at = other_at(memo, slot);
-	*ret_known = memo->others[at] == slot;
-	if (!*ret_known) {
-		memo->others[at] = slot;
-		memo->others_used++;
-	}
-	return true;
+	bool known = memo->others[at] == slot;
+	memo->others[at] = slot;
+	memo->others_used += !known;
+	return known;
 }
 
 /* Not the next one. The interval may begin anywhere: Python 2 counts from 1. */
-bool fsdp_memo_fill_other(struct memo *memo, uint32_t slot)
+void fsdp_memo_fill_other(struct memo *memo, uint32_t slot)
 {
 	if (!memo->numbers || (slot >= memo->low && slot < memo->high))
-		return true;
+		return;
 	if (memo->low == memo->high) {
 		memo->low = slot;
 		memo->high = (uint64_t)slot + 1;
-		return true;
+		return;
 	}
-	bool known = false;
-	if (slot == UINT32_MAX) {
-		known = memo->last_filled;
-		memo->last_filled = true;
-	} else if (!add_other(memo, slot, &known)) {
-		return false;
-	}
+	bool known = slot == UINT32_MAX ? memo->last_filled : add_other(memo, slot);
+	memo->last_filled |= slot == UINT32_MAX;
 	memo->others_count += !known;
-	return true;
 }
 
 /*
@@ -557,10 +520,10 @@ enum { HIGHEST_PROTOCOL = 5 };
 
 /*
  * An opcode could not be taken: whether more of the stream could help, and if so it is at
- * hand now, from the opcode on. *ret_failed: it could not be read.
+ * hand now, from the opcode on.
  */
 static bool reach(struct part *part, const unsigned char *at, enum fault fault,
-	const struct token *token, bool *ret_failed, struct fsdp_error **ret_error)
+	const struct token *token)
 {
 	uint64_t have = (uint64_t)(part->end - at), after = part_after(part);
 	uint64_t need = have + 1;
@@ -574,23 +537,22 @@ static bool reach(struct part *part, const unsigned char *at, enum fault fault,
 	} else if (have == part->room) {
 		need = have * 2;
 	}
-	*ret_failed = !part_reach(
-		part, part->base + (uint64_t)(at - part->begin), need, ret_error);
-	return !*ret_failed;
+	part_reach(part, part->base + (uint64_t)(at - part->begin), need);
+	return true;
 }
 
 bool fsdp_pickle_names_globals(struct part *part, uint64_t offset)
 {
 	struct token token;
-	bool failed = !fsdp_part_move(part, offset, UINT64_MAX, NULL);
+	fsdp_part_move(part, offset, UINT64_MAX);
 	const unsigned char *at = part->begin;
-	while (!failed) {
+	for (;;) {
 		bool ended = at == part->end;
 		enum fault fault = ended ? CUT : pickle_token(&token, at, part->end);
 		if (ended)
 			token = (struct token){ .argument = at, .size = 1 };
 		if (fault != SOUND) {
-			if (!reach(part, at, fault, &token, &failed, NULL))
+			if (!reach(part, at, fault, &token))
 				return false;
 			at = part->begin;
 			continue;
@@ -602,7 +564,6 @@ bool fsdp_pickle_names_globals(struct part *part, uint64_t offset)
 			return true;
 		at = token.next;
 	}
-	return false;
 }
 
 bool fsdp_pickle_slot_text(struct fsdp_span line, uint32_t *ret_slot)
@@ -679,8 +640,8 @@ static void declare_protocol(
 		pass->pickle->protocol = protocol;
 }
 
-/* What the first pass does with one opcode; false when out of memory. */
-static inline __attribute__((always_inline)) bool note(struct pass *pass, unsigned code,
+/* What the first pass does with one opcode. */
+static inline __attribute__((always_inline)) void note(struct pass *pass, unsigned code,
 	const unsigned char *at, const struct token *token)
 {
 	switch (code) {
@@ -689,26 +650,29 @@ static inline __attribute__((always_inline)) bool note(struct pass *pass, unsign
 	case FSDP_OP_BINPUT:
 	case FSDP_OP_LONG_BINPUT:
 		pass->puts++;
-		return true;
+		break;
 	case FSDP_OP_BINGET:
-		return memo_note_read(pass->memo, *token->argument, pass->puts);
+		memo_note_read(pass->memo, *token->argument, pass->puts);
+		break;
 	case FSDP_OP_LONG_BINGET:
-		return memo_note_read(pass->memo, load_u4(token->argument), pass->puts);
+		memo_note_read(pass->memo, load_u4(token->argument), pass->puts);
+		break;
 	case FSDP_OP_GET: {
 		uint32_t slot;
 		struct fsdp_span line = fsdp_span(token->argument, (size_t)token->size);
-		if (!fsdp_pickle_slot_text(line, &slot))
-			return true; /* the second pass will say so */
-		return memo_note_read(pass->memo, slot, pass->puts);
+		/* What is not a slot, the second pass will say. */
+		if (fsdp_pickle_slot_text(line, &slot))
+			memo_note_read(pass->memo, slot, pass->puts);
+		break;
 	}
 	case FSDP_OP_BINUNICODE:
 	case FSDP_OP_SHORT_BINUNICODE:
 	case FSDP_OP_BINUNICODE8:
 		look_at_text(pass, at, token->argument, token->size);
-		return true;
+		break;
 	case FSDP_OP_PROTO:
 		declare_protocol(pass, at, token);
-		return true;
+		break;
 	case FSDP_OP_FRAME: {
 		uint64_t offset = offset_at(pass, at),
 			 next = offset_at(pass, token->next);
@@ -724,10 +688,10 @@ static inline __attribute__((always_inline)) bool note(struct pass *pass, unsign
 			pass->far_left = left;
 		}
 		set_frame_end(pass, size > left ? FSDP_UNKNOWN : next + size);
+		break;
 	}
-		return true;
 	default:
-		return true;
+		break;
 	}
 }
 
@@ -761,25 +725,25 @@ static void check_opcodes(
 }
 
 /*
- * One opcode of the first pass: *ret_fault and *token say how it is made. False when out
- * of memory. One switch whose cases are made from the table, so that in each the kind of
- * argument and what is to be noted are constants: this loop sees every byte.
+ * One opcode of the first pass; *token says how it is made. One switch whose cases are
+ * made from the table, so that in each the kind of argument and what is to be noted are
+ * constants: this loop sees every byte.
  */
-static inline __attribute__((always_inline)) bool lex_one(struct pass *pass,
-	const unsigned char *at, const unsigned char *end, struct token *token,
-	enum fault *ret_fault)
+static inline __attribute__((always_inline)) enum fault lex_one(struct pass *pass,
+	const unsigned char *at, const unsigned char *end, struct token *token)
 {
+	enum fault fault;
 	switch (*at) {
 #define FSDP_PICKLE_OP(code, name, protocol, argument, torch)                        \
 	case code:                                                                   \
-		*ret_fault =                                                         \
-			read_argument(FSDP_ARGUMENT_##argument, token, at + 1, end); \
-		return *ret_fault != SOUND || note(pass, code, at, token);
+		fault = read_argument(FSDP_ARGUMENT_##argument, token, at + 1, end); \
+		if (fault == SOUND)                                                  \
+			note(pass, code, at, token);                                 \
+		return fault;
 #include "syntax/pickle-op.def"
 #undef FSDP_PICKLE_OP
 	default:
-		*ret_fault = UNKNOWN;
-		return true;
+		return UNKNOWN;
 	}
 }
 
@@ -801,22 +765,18 @@ static inline void check_frame(
 
 /* More of the stream is at hand, from the opcode on; see reach. */
 static bool cut(struct pass *pass, const unsigned char *at, enum fault fault,
-	const struct token *token, bool *ret_failed, struct fsdp_error **ret_error)
+	const struct token *token)
 {
-	if (!reach(pass->part, at, fault, token, ret_failed, ret_error))
+	if (!reach(pass->part, at, fault, token))
 		return false;
-	uint64_t *begin = fsdp_vec_push(pass->cuts);
-	*ret_failed = begin == NULL;
-	if (begin == NULL)
-		return false;
-	*begin = pass->part->base;
+	fsdp_vec_append(pass->cuts, &pass->part->base);
 	set_frame_end(pass, pass->frame_end);
 	return true;
 }
 
 /* Runs that are written like earlier ones, as many as follow each other. Each of their
  * opcodes was seen before, and no opcode is at the end of a frame. */
-static bool pass_moulds(struct pass *pass, const unsigned char **at)
+static void pass_moulds(struct pass *pass, const unsigned char **at)
 {
 	const unsigned char *end =
 		pass->frame_stop != NULL ? pass->frame_stop : pass->part->end;
@@ -824,13 +784,12 @@ static bool pass_moulds(struct pass *pass, const unsigned char **at)
 	struct fsdp_span text;
 	size_t size;
 	while ((mould = mould_find(&pass->moulds, *at, end, &size, &text)) != NULL) {
-		/* What a mould stands for. False when out of memory. */
+		/* What a mould stands for. */
 		for (unsigned i = 0; i < mould->read_count; i++) {
 			const struct mould_read *read = &mould->reads[i];
 			uint32_t slot =
 				read->wide ? load_u4((*at) + read->at) : (*at)[read->at];
-			if (!memo_note_read(pass->memo, slot, pass->puts + read->puts))
-				return false;
+			memo_note_read(pass->memo, slot, pass->puts + read->puts);
 		}
 		pass->puts += mould->puts;
 		if (mould->count != 0)
@@ -838,26 +797,23 @@ static bool pass_moulds(struct pass *pass, const unsigned char **at)
 				pass, text.data - mould->count - 1, text.data, text.size);
 		*at += size;
 	}
-	return true;
 }
 
-/* Up to STOP, the end, or the first fault; `next` is where that is. False: out of memory,
- * or reading failed. */
-static bool lex_pass(struct pass *pass, const unsigned char **ret_next,
-	enum fault *ret_fault, struct token *token, struct fsdp_error **ret_error)
+/* Up to STOP, the end, or the first fault; `next` is where that is. */
+static enum fault lex_pass(
+	struct pass *pass, const unsigned char **ret_next, struct token *token)
 {
 	const unsigned char *at = pass->part->begin, *end = pass->part->end, *last = at;
 	const unsigned char *begin = NULL; /* of the run that is being lexed */
 	uint64_t *first = pass->pickle->first;
 	enum fault fault = SOUND;
-	bool failed = false, fresh = false;
+	bool fresh = false;
 	for (;;) {
 		check_frame(pass, at, last);
 		if (fresh) {
 			if (begin != NULL)
 				mould_learn(&pass->moulds, begin, at);
-			if (!pass_moulds(pass, &at))
-				return false;
+			pass_moulds(pass, &at);
 			check_frame(pass, at, at);
 			begin = at;
 			fresh = false;
@@ -865,11 +821,10 @@ static bool lex_pass(struct pass *pass, const unsigned char **ret_next,
 		bool ended = at == end;
 		if (ended)
 			*token = (struct token){ .argument = at, .size = 1 };
-		else if (!lex_one(pass, at, end, token, &fault))
-			return false;
+		else
+			fault = lex_one(pass, at, end, token);
 		if (ended || fault != SOUND) {
-			if (!cut(pass, at, ended ? CUT : fault, token, &failed,
-				    ret_error))
+			if (!cut(pass, at, ended ? CUT : fault, token))
 				break;
 			at = pass->part->begin;
 			end = pass->part->end;
@@ -887,13 +842,12 @@ static bool lex_pass(struct pass *pass, const unsigned char **ret_next,
 			break;
 	}
 	*ret_next = at;
-	*ret_fault = fault;
-	return !failed;
+	return fault;
 }
 
-bool fsdp_pickle_lex(struct fsdp_pickle *pickle,
+void fsdp_pickle_lex(struct fsdp_pickle *pickle,
 	const struct fsdp_pickle_options *options, struct part *part, struct memo *memo,
-	struct lexed *ret_lexed, struct fsdp_error **ret_error)
+	struct lexed *ret_lexed)
 {
 	struct pass pass = {
 		.pickle = pickle,
@@ -904,20 +858,17 @@ bool fsdp_pickle_lex(struct fsdp_pickle *pickle,
 		.frame_end = FSDP_UNKNOWN,
 	};
 	const unsigned char *next;
-	enum fault fault;
 	struct token token;
 	fsdp_vec_init(&ret_lexed->cuts, memo->arena, sizeof(uint64_t));
 	pass.moulds.list = FSDP_TAKE(memo->arena, pass.moulds.list, MOULDS);
-	if (pass.moulds.list == NULL ||
-		!lex_pass(&pass, &next, &fault, &token, ret_error))
-		return false;
+	enum fault fault = lex_pass(&pass, &next, &token);
 	ret_lexed->end = offset_at(&pass, next);
 	ret_lexed->stopped = pickle->first[FSDP_OP_STOP] != FSDP_UNKNOWN;
 	if (fault != SOUND) {
-		pickle_fail_token(ret_error, fault, ret_lexed->end, next,
+		pickle_fail_token(part->error, fault, ret_lexed->end, next,
 			(uint64_t)(part->end - next) + part_after(part));
 	} else if (!ret_lexed->stopped) {
-		fsdp_fail_rule(ret_error, FSDP_ERROR_DAMAGED, "FI3014", ret_lexed->end,
+		fsdp_fail_rule(part->error, FSDP_ERROR_DAMAGED, "FI3014", ret_lexed->end,
 			"the pickle ends after %llu bytes without STOP",
 			FSDP_LLU(ret_lexed->end));
 	}
@@ -927,5 +878,4 @@ bool fsdp_pickle_lex(struct fsdp_pickle *pickle,
 			FSDP_ERROR, "a frame of %llu bytes, but %llu are left",
 			FSDP_LLU(pass.far_size), FSDP_LLU(pass.far_left));
 	check_opcodes(pickle, options);
-	return true;
 }

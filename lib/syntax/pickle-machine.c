@@ -74,12 +74,10 @@ static size_t hash_global(
 		hasher, fsdp_hash_span(hasher, hasher->seed, module), name);
 }
 
-static bool grow(struct globals_table *table, const struct fsdp_pickle *pickle)
+static void grow(struct globals_table *table, const struct fsdp_pickle *pickle)
 {
 	size_t count = table->slot_count * 2;
 	uint32_t *slots = FSDP_TAKE(table->arena, slots, count);
-	if (slots == NULL)
-		return false;
 	for (size_t i = 0; i < pickle->globals.count; i++) {
 		const struct fsdp_pickle_global *shown =
 			&global_at(pickle, (uint32_t)i)->shown;
@@ -92,7 +90,6 @@ static bool grow(struct globals_table *table, const struct fsdp_pickle *pickle)
 	}
 	table->slots = slots;
 	table->slot_count = count;
-	return true;
 }
 
 static bool matches(const struct fold_key *key, const struct fsdp_pickle_global *global)
@@ -125,20 +122,13 @@ static void check_name(const struct fsdp_pickle_options *options,
 		text.size == 0 ? "empty" : "not made of printable ASCII without blanks");
 }
 
-static bool keep(struct fsdp_span *text, struct fsdp_arena *copies)
-{
-	if (copies != NULL)
-		*text = fsdp_arena_copy(copies, *text);
-	return text->data != NULL;
-}
-
-/* The index of a global, made if it is new; UINT32_MAX when out of memory. */
+/* The index of a global, made if it is new. */
 static uint32_t globals_intern(struct globals_table *table, struct fsdp_pickle *pickle,
 	const struct fsdp_pickle_options *options, const struct naming *naming)
 {
 	struct fsdp_span module = naming->module, name = naming->name;
-	if (pickle->globals.count * 2 >= table->slot_count && !grow(table, pickle))
-		return UINT32_MAX;
+	if (pickle->globals.count * 2 >= table->slot_count)
+		grow(table, pickle);
 	size_t slot = hash_global(&table->hasher, module, name);
 	for (;; slot++) {
 		uint32_t entry = table->slots[slot &= table->slot_count - 1];
@@ -150,11 +140,13 @@ static uint32_t globals_intern(struct globals_table *table, struct fsdp_pickle *
 			fsdp_span_equal(global->shown.written_module, module))
 			return entry - 1;
 	}
-	if (!keep(&module, naming->copies) || !keep(&name, naming->copies))
-		return UINT32_MAX;
+	if (naming->copies != NULL) {
+		module = fsdp_arena_copy(naming->copies, module);
+		name = fsdp_arena_copy(naming->copies, name);
+	}
 	struct global *global = fsdp_vec_push(&pickle->globals);
-	if (global == NULL || pickle->globals.count >= REF_PAYLOADS)
-		return UINT32_MAX;
+	if (pickle->globals.count >= REF_PAYLOADS)
+		fsdp_arena_leave(pickle->globals.arena);
 	*global = (struct global){
 		.shown = { module, name, module, name, .offset = naming->offset },
 		.python2 = naming->python2,
@@ -197,10 +189,6 @@ static fsdp_ref intern(struct machine *m, struct fsdp_span module, struct fsdp_s
 		.python2 = m->protocol < 3,
 	};
 	uint32_t index = globals_intern(&m->globals, m->pickle, m->options, &naming);
-	if (index == UINT32_MAX) {
-		fsdp_machine_stop(m);
-		return FSDP_REF_NONE;
-	}
 	global_at(m->pickle, index)->pushed++;
 	return REF(TAG_GLOBAL, index);
 }
@@ -209,11 +197,8 @@ static fsdp_ref intern(struct machine *m, struct fsdp_span module, struct fsdp_s
 static fsdp_ref intern_lines(
 	struct machine *m, const unsigned char *lines, const unsigned char **ret_next)
 {
-	struct fsdp_span module, name;
-	if (!read_line(m, lines, &module, &lines) ||
-		!read_line(m, lines, &name, ret_next))
-		return FSDP_REF_NONE;
-	return intern(m, module, name);
+	struct fsdp_span module = read_line(m, lines, &lines);
+	return intern(m, module, read_line(m, lines, ret_next));
 }
 
 static struct slot *machine_stack_global(struct machine *m, struct slot *top)
@@ -225,15 +210,12 @@ static struct slot *machine_stack_global(struct machine *m, struct slot *top)
 	/* Any number of globals may share a text of any length. */
 	if (!fsdp_budget_work(
 		    m->arena->budget, (module.size + name.size) / WORD_BYTES, &m->error))
-		return NULL;
-	if (module.data == NULL || name.data == NULL) {
+		fsdp_machine_stop(m);
+	if (module.data == NULL || name.data == NULL)
 		FIND(m, PICKLE_COMPUTED_GLOBAL, FSDP_ERROR,
 			"STACK_GLOBAL takes its names from values that are not strings");
-	} else {
+	else
 		ref = intern(m, module, name);
-		if (ref == FSDP_REF_NONE)
-			return NULL;
-	}
 	forget(m, top - 2, ref);
 	return top - 1;
 }
@@ -248,35 +230,28 @@ static struct slot *machine_extension(struct machine *m, struct slot *top, uint3
 
 /* ---- calls ---- */
 
-static struct slot *fail_fold(struct machine *m, struct fsdp_error *error)
+void fsdp_pickle_leave(struct fsdp_pickle *pickle, struct fsdp_error *error)
 {
-	fsdp_error_free(m->error); /* damage is less than not being able to go on */
-	m->error = error;
-	return NULL;
+	pickle->fold_error = error;
+	fsdp_arena_leave(pickle->cells.arena);
 }
 
-enum folded { NOT_FOLDED, FOLDED, FOLD_FAILED };
-
-static enum folded find_fold(struct machine *m, int32_t row_index, fsdp_ref callable,
+/* Whether a fold made a number of it. */
+static bool find_fold(struct machine *m, int32_t row_index, fsdp_ref callable,
 	fsdp_ref arguments, fsdp_ref state, fsdp_ref *ret_ref)
 {
 	const struct fsdp_folding call = { &m->options->folds[row_index], callable,
 		arguments, state };
-	struct fsdp_error *error = NULL;
 	uint32_t number = 0;
-	if (!call.row->fold(m->options->context, m->pickle, &call, &number, &error)) {
-		if (likely(error == NULL))
-			return NOT_FOLDED;
-		fail_fold(m, error);
-		return FOLD_FAILED;
-	}
+	if (!call.row->fold(m->options->context, m->pickle, &call, &number))
+		return false;
 	if (unlikely(number >= REF_PAYLOADS)) {
 		fsdp_fail(&m->error, FSDP_ERROR_INTERNAL, offset_of(m),
 			"a fold answered %u, which is too large", number);
-		return FOLD_FAILED;
+		fsdp_machine_stop(m);
 	}
 	*ret_ref = REF(TAG_FOLDED, number);
-	return FOLDED;
+	return true;
 }
 
 static bool report_call(struct machine *m, fsdp_ref callable, fsdp_ref arguments,
@@ -298,21 +273,14 @@ static inline struct slot *apply(struct machine *m, struct slot *slot, fsdp_ref 
 		struct global *global = global_at(m->pickle, ref_payload(callable));
 		global->applied++;
 		global->shown.uses |= use;
-		if (global->fold_call >= 0) {
-			fsdp_ref ref;
-			switch (find_fold(m, global->fold_call, callable, arguments,
-				FSDP_REF_NONE, &ref)) {
-			case FOLDED:
-				if (!global->quiet_folded)
-					global->quiet_folded = report_call(m, callable,
-						arguments, FSDP_REF_NONE, true);
-				forget(m, slot, ref);
-				return slot + 1;
-			case FOLD_FAILED:
-				return NULL;
-			case NOT_FOLDED:
-				break;
-			}
+		fsdp_ref ref;
+		if (global->fold_call >= 0 && find_fold(m, global->fold_call, callable,
+						      arguments, FSDP_REF_NONE, &ref)) {
+			if (!global->quiet_folded)
+				global->quiet_folded = report_call(
+					m, callable, arguments, FSDP_REF_NONE, true);
+			forget(m, slot, ref);
+			return slot + 1;
 		}
 		bool is_empty = arguments == REF_EMPTY_TUPLE;
 		if (!(is_empty && (global->quiet_empty & use)) &&
@@ -323,14 +291,11 @@ static inline struct slot *apply(struct machine *m, struct slot *slot, fsdp_ref 
 		report_call(m, callable, arguments, FSDP_REF_NONE, false);
 	}
 	struct cell *cell = new_cell(m);
-	if (unlikely(cell == NULL))
-		return NULL;
 	*cell = (struct cell){ .kind = FSDP_PICKLE_CALL, .a = callable, .b = arguments };
 	slot->ref = REF(TAG_CELL, cell_count(m) - 1);
 	if (m->options->fills && use == FSDP_USE_CALLED && arguments != REF_EMPTY_TUPLE &&
-		fsdp_pickle_is_mapping(m->pickle, callable) &&
-		!fsdp_machine_fill(m, cell))
-		return NULL;
+		fsdp_pickle_is_mapping(m->pickle, callable))
+		fsdp_machine_fill(m, cell);
 	return slot + 1;
 }
 
@@ -354,15 +319,10 @@ static struct slot *machine_call_keywords(struct machine *m, struct slot *top)
 	report_call(m, callable, slot[1].ref, slot[2].ref, false);
 	uint32_t index = cell_count(m);
 	struct cell *cell = new_cell(m);
-	if (cell == NULL)
-		return NULL;
 	*cell = (struct cell){
 		.kind = FSDP_PICKLE_CALL, .a = callable, .b = slot[1].ref
 	};
-	struct cell *more = fsdp_machine_more_of_call(m, cell);
-	if (more == NULL)
-		return NULL;
-	more[1].a = slot[2].ref;
+	fsdp_machine_more_of_call(m, cell)[1].a = slot[2].ref;
 	slot->ref = REF(TAG_CELL, index);
 	return slot + 1;
 }
@@ -386,14 +346,10 @@ static struct slot *machine_obj(struct machine *m, struct slot *top)
 	if (unlikely(begin == top)) {
 		DAMAGED(m, "OBJ finds no class above its mark");
 		top = push(m, top, REF_UNKNOWN);
-		if (top == NULL)
-			return NULL;
 		begin = top - 1;
 	}
 	ptrdiff_t place = begin - m->stack; /* the stack may move */
-	top = collect_arguments(m, begin + 1, top);
-	if (top == NULL)
-		return NULL;
+	(void)collect_arguments(m, begin + 1, top);
 	begin = m->stack + place;
 	return apply(m, begin, begin[0].ref, begin[1].ref, FSDP_USE_CALLED);
 }
@@ -403,54 +359,38 @@ static struct slot *machine_inst(
 	struct machine *m, struct slot *top, const unsigned char **ret_next)
 {
 	fsdp_ref callable = intern_lines(m, m->at + 1, ret_next);
-	if (callable == FSDP_REF_NONE)
-		return NULL;
-	struct slot *begin = pop_mark(m);
-	top = collect_arguments(m, begin, top);
-	if (top == NULL)
-		return NULL;
+	top = collect_arguments(m, pop_mark(m), top);
 	return apply(m, top - 1, callable, top[-1].ref, FSDP_USE_CALLED);
 }
 
 /* ---- states ---- */
 
 /* One more state of a call that has one. */
-static bool add_state(struct machine *m, struct cell *states, const struct slot *state)
+static void add_state(struct machine *m, struct cell *states, const struct slot *state)
 {
 	FIND(m, PICKLE_STATE, FSDP_WARNING, "an object is given its state a second time");
 	if (states->c == 0) {
 		uint32_t index;
-		struct cell *list = fsdp_machine_new_cells(m, 1, &index);
-		if (list == NULL)
-			return false;
-		*list = (struct cell){ .kind = FSDP_PICKLE_LIST };
+		*fsdp_machine_new_cells(m, 1, &index) =
+			(struct cell){ .kind = FSDP_PICKLE_LIST };
 		states->c = index;
 	}
-	return fsdp_machine_add_items(m, cell_at(m->pickle, states->c), state, 1, false);
+	fsdp_machine_add_items(m, cell_at(m->pickle, states->c), state, 1, false);
 }
 
-/* True if the family made a number of it; false also if that failed (*ret_failed). */
-static bool fold_instance(struct machine *m, struct slot *slot, struct cell *call,
-	fsdp_ref state, bool *ret_failed)
+/* Whether the family made a number of it. */
+static bool fold_instance(
+	struct machine *m, struct slot *slot, struct cell *call, fsdp_ref state)
 {
 	if (call->c != 0 || ref_tag(call->a) != TAG_GLOBAL)
 		return false;
 	int32_t row = global_at(m->pickle, ref_payload(call->a))->fold_build;
 	fsdp_ref ref;
-	if (row < 0)
+	if (row < 0 || !find_fold(m, row, call->a, call->b, state, &ref))
 		return false;
-	switch (find_fold(m, row, call->a, call->b, state, &ref)) {
-	case FOLDED:
-		*call = (struct cell){ .kind = CELL_FORWARD, .a = ref_payload(ref) };
-		forget(m, slot, ref);
-		return true;
-	case FOLD_FAILED:
-		*ret_failed = true;
-		return false;
-	case NOT_FOLDED:
-		return false;
-	}
-	return false;
+	*call = (struct cell){ .kind = CELL_FORWARD, .a = ref_payload(ref) };
+	forget(m, slot, ref);
+	return true;
 }
 
 static const struct cell *find_cell(const struct machine *m, fsdp_ref ref)
@@ -515,8 +455,7 @@ static struct slot *machine_build(struct machine *m, struct slot *top)
 				fsdp_machine_target(m, slot->ref, room));
 		return top - 1;
 	}
-	bool failed = false;
-	if (fold_instance(m, slot, cell, top[-1].ref, &failed))
+	if (fold_instance(m, slot, cell, top[-1].ref))
 		return top - 1;
 	struct global *global = ref_tag(cell->a) == TAG_GLOBAL
 					? global_at(m->pickle, ref_payload(cell->a))
@@ -532,18 +471,24 @@ static struct slot *machine_build(struct machine *m, struct slot *top)
 			run != NULL)
 			keep_keys(m, global, run, slots);
 	}
-	struct cell *more = failed ? NULL : fsdp_machine_more_of_call(m, cell);
-	if (more == NULL)
-		return NULL;
+	struct cell *more = fsdp_machine_more_of_call(m, cell);
 	if (likely(more[1].b == FSDP_REF_NONE))
 		more[1].b = top[-1].ref;
-	else if (!add_state(m, &more[1], top - 1))
-		return NULL;
+	else
+		add_state(m, &more[1], top - 1);
 	pin_if_old(m, slot, ref_payload(slot->ref));
 	return top - 1;
 }
 
 /* ---- persistent ids ---- */
+
+bool fsdp_machine_fold_value(
+	struct machine *m, fsdp_fold_value fold, fsdp_ref ref, uint32_t *ret_number)
+{
+	*ret_number = 0;
+	return fold != NULL && fold(m->options->context, m->pickle, ref, ret_number) &&
+	       *ret_number < REF_PAYLOADS;
+}
 
 /* Of a tuple of more than three; 0 of anything else. */
 static uint32_t item_count(const struct machine *m, fsdp_ref id)
@@ -558,15 +503,9 @@ static struct slot *machine_persistent(struct machine *m, struct slot *top)
 {
 	NEED(m, top, 1);
 	struct slot *slot = top - 1;
-	const struct fsdp_pickle_options *options = m->options;
-	struct fsdp_error *error = NULL;
-	uint32_t number = 0;
-	bool is_folded = options->fold_persistent != NULL &&
-			 options->fold_persistent(options->context, m->pickle, slot->ref,
-				 &number, &error) &&
-			 number < REF_PAYLOADS;
-	if (!is_folded && error != NULL)
-		return fail_fold(m, error);
+	uint32_t number;
+	bool is_folded = fsdp_machine_fold_value(
+		m, m->options->fold_persistent, slot->ref, &number);
 	uint32_t count = is_folded ? item_count(m, slot->ref) : 0;
 	if (count == 0 || count != m->quiet_id) {
 		if (fsdp_machine_report(
@@ -582,10 +521,7 @@ static struct slot *machine_persistent(struct machine *m, struct slot *top)
 		forget(m, slot, REF(TAG_FOLDED, number));
 		return top;
 	}
-	struct cell *cell = new_cell(m);
-	if (cell == NULL)
-		return NULL;
-	*cell = (struct cell){ .kind = FSDP_PICKLE_PERSISTENT, .a = slot->ref };
+	*new_cell(m) = (struct cell){ .kind = FSDP_PICKLE_PERSISTENT, .a = slot->ref };
 	slot->ref = REF(TAG_CELL, cell_count(m) - 1);
 	return top;
 }
@@ -601,8 +537,7 @@ static inline __attribute__((always_inline)) struct slot *op_memoize(
 			FSDP_LLU(slot));
 		return top;
 	}
-	if (unlikely(!memo_fill(&m->memo, (uint32_t)slot)))
-		return fsdp_machine_stop(m);
+	memo_fill(&m->memo, (uint32_t)slot);
 	fsdp_ref *place = memo_place(&m->memo, (uint32_t)slot);
 	if (place == NULL)
 		return top;
@@ -628,17 +563,13 @@ static inline struct slot *op_recall(struct machine *m, struct slot *top, uint32
 	return push(m, top, share(m, *place, CELL_SHARED | CELL_STAYS));
 }
 
-/* ---- the rest of the stack ---- */
-
 /* ---- the loop ---- */
 
 /* The opcodes with a line of text: all of protocol 0, none of them frequent. */
 static struct slot *do_line(
 	struct machine *m, struct slot *top, const unsigned char **ret_next)
 {
-	struct fsdp_span line;
-	if (!read_line(m, m->at + 1, &line, ret_next))
-		return NULL;
+	struct fsdp_span line = read_line(m, m->at + 1, ret_next);
 	switch (*m->at) {
 	case FSDP_OP_INT:
 	case FSDP_OP_LONG:
@@ -646,8 +577,7 @@ static struct slot *do_line(
 	case FSDP_OP_FLOAT:
 		return fsdp_machine_float_text(m, top, line);
 	case FSDP_OP_PERSID:
-		top = fsdp_machine_push_text(m, top, line);
-		return top != NULL ? machine_persistent(m, top) : NULL;
+		return machine_persistent(m, fsdp_machine_push_text(m, top, line));
 	case FSDP_OP_PUT: {
 		uint64_t slot = slot_text(line);
 		if (slot != UINT64_MAX)
@@ -673,7 +603,7 @@ static inline struct slot *step_span(struct machine *m, struct slot *top, uint8_
 {
 	const unsigned char *argument = m->at + 1;
 	if (unlikely(!is_here(m, argument, fixed, size)))
-		return fsdp_machine_changed(m);
+		fsdp_machine_changed(m);
 	*ret_next = argument + fixed + size;
 	return push_span(m, top, kind, argument + fixed, size);
 }
@@ -683,7 +613,7 @@ static inline struct slot *step_integer(struct machine *m, struct slot *top, siz
 {
 	const unsigned char *argument = m->at + 1;
 	if (unlikely(!is_here(m, argument, fixed, size)))
-		return fsdp_machine_changed(m);
+		fsdp_machine_changed(m);
 	*ret_next = argument + fixed + size;
 	return fsdp_machine_integer_bytes(m, top, argument + fixed, size);
 }
@@ -815,12 +745,10 @@ static inline struct slot *step(
 		return top;
 	case FSDP_OP_BUILD:
 		return machine_build(m, top);
-	case FSDP_OP_GLOBAL: {
+	case FSDP_OP_GLOBAL:
 		/* GLOBAL and INST: two lines after the opcode; *ret_next is where they
 		 * end. */
-		fsdp_ref ref = intern_lines(m, m->at + 1, &behind);
-		top = ref != FSDP_REF_NONE ? push(m, top, ref) : NULL;
-	}
+		top = push(m, top, intern_lines(m, m->at + 1, &behind));
 		*ret_next = behind;
 		return top;
 	case FSDP_OP_STACK_GLOBAL:
@@ -875,53 +803,47 @@ static inline struct slot *step(
 	return top; /* not reached: the lexer has all codes */
 }
 
-/* The opcodes of one part. NULL: cannot go on. STOP, if the lexer found one, is the last
- * opcode of the last part (`stops`), and nowhere else: what it left on top would not
- * outlive what follows. */
+/* The opcodes of one part. STOP, if the lexer found one, is the last opcode of the last
+ * part (`stops`), and nowhere else: what it left on top would not outlive what follows.
+ */
 static struct slot *run_part(struct machine *m, struct slot *top, bool stops)
 {
 	const unsigned char *next = m->part.begin;
-	while (top != NULL && next < m->part.end) {
+	while (next < m->part.end) {
 		m->at = next;
 		top = step(m, top, &next);
 		if (unlikely(m->stopped) && next != m->part.end)
-			return fsdp_machine_changed(m);
+			fsdp_machine_changed(m);
 	}
-	if (top != NULL && (next > m->part.end || m->stopped != stops))
-		return fsdp_machine_changed(m);
+	if (next > m->part.end || m->stopped != stops)
+		fsdp_machine_changed(m);
 	return top;
 }
 
-/* Parts as the lexer cut them, up to the end of what it found whole. False: cannot go on.
- */
-static bool run(struct machine *m, const struct lexed *lexed)
+/* Parts as the lexer cut them, up to the end of what it found whole. */
+static void run(struct machine *m, const struct lexed *lexed)
 {
 	struct slot *top = fsdp_machine_grow_stack(m, m->stack);
 	uint64_t begin = 0, end;
 	m->floor = m->stack;
-	for (size_t i = 0; top != NULL && i <= lexed->cuts.count; i++, begin = end) {
+	for (size_t i = 0; i <= lexed->cuts.count; i++, begin = end) {
 		end = i < lexed->cuts.count
 			      ? *(const uint64_t *)fsdp_vec_at(&lexed->cuts, i)
 			      : lexed->end;
-		if (!fsdp_part_move(&m->part, begin, end - begin, &m->error))
-			return false;
+		fsdp_part_move(&m->part, begin, end - begin);
 		top = run_part(m, top, lexed->stopped && i == lexed->cuts.count);
 	}
-	if (top == NULL)
-		return false;
 	if (!m->stopped && top > m->stack)
 		m->pickle->top = m->stack[0].ref;
-	return true;
 }
 
 /* ---- before and after ---- */
 
-/* Whether all from there to the end is zeros; false also if it cannot be read. */
+/* Whether all from there to the end is zeros. */
 static bool is_zero_from(struct machine *m, uint64_t offset)
 {
 	while (offset < m->part.size) {
-		if (!fsdp_part_move(&m->part, offset, UINT64_MAX, &m->error))
-			return false;
+		fsdp_part_move(&m->part, offset, UINT64_MAX);
 		for (const unsigned char *at = m->part.begin; at < m->part.end; at++)
 			if (*at != 0)
 				return false;
@@ -933,7 +855,7 @@ static bool is_zero_from(struct machine *m, uint64_t offset)
 static void check_rest(struct machine *m)
 {
 	uint64_t length = m->pickle->length;
-	if (m->options->may_trail || is_zero_from(m, length) || m->error != NULL)
+	if (m->options->may_trail || is_zero_from(m, length))
 		return;
 	bool globals = fsdp_pickle_names_globals(&m->part, length);
 	PICKLE_FIND(m->options, FSDP_RULE_PICKLE_TRAILING, length,
@@ -942,10 +864,23 @@ static void check_rest(struct machine *m)
 		FSDP_LLU(m->part.size - length), globals ? " and name globals" : "");
 }
 
-static bool read_pickle(struct machine *m)
+static void read_pickle(void *context)
 {
+	struct machine *m = context;
 	struct fsdp_pickle *pickle = m->pickle;
 	struct lexed lexed = { 0 };
+	uint64_t limit = fsdp_limit(m->limits, FSDP_LIMIT_PICKLE_BYTES);
+	m->scratch.escape = m->arena->escape;
+	if (m->options->texts != NULL)
+		m->options->texts->escape = m->arena->escape;
+	if (m->part.size > limit) {
+		fsdp_fail_limit(&m->error, FSDP_LIMIT_PICKLE_BYTES, limit);
+		fsdp_machine_stop(m);
+	}
+	/* Of what was packed there may be a thousand times as much as the file has. */
+	if (!fsdp_budget_work(m->arena->budget, m->part.size, &m->error))
+		fsdp_machine_stop(m);
+	fsdp_part_begin(&m->part);
 	struct fsdp_hasher hasher = fsdp_hasher_new();
 	fsdp_memo_init(&m->memo, &m->scratch, hasher);
 	m->globals = (struct globals_table){
@@ -957,8 +892,6 @@ static bool read_pickle(struct machine *m)
 	m->globals.slots = FSDP_TAKE(&m->scratch, m->globals.slots, FIRST_SLOTS);
 	m->globals.folds =
 		FSDP_TAKE(&m->scratch, m->globals.folds, m->options->fold_count);
-	if (m->globals.slots == NULL || m->globals.folds == NULL)
-		return fsdp_arena_fail(m->arena, &m->error);
 	for (size_t i = 0; i < m->options->fold_count; i++) {
 		const struct fsdp_fold *row = &m->options->folds[i];
 		struct fsdp_span module = fsdp_span_text(row->module);
@@ -967,28 +900,15 @@ static bool read_pickle(struct machine *m)
 		m->globals.folds[i] = (struct fold_key){ module,
 			fsdp_span_text(row->name), prefix, row->when };
 	}
-	if (fsdp_vec_push(&m->pickle->cells) == NULL ||
-		!fsdp_pickle_lex(
-			pickle, m->options, &m->part, &m->memo, &lexed, &m->error) ||
-		!fsdp_memo_seal(&m->memo, pickle->first[FSDP_OP_MEMOIZE] != FSDP_UNKNOWN))
-		return fsdp_arena_fail(m->arena, &m->error);
+	(void)!fsdp_vec_push(&m->pickle->cells);
+	fsdp_pickle_lex(pickle, m->options, &m->part, &m->memo, &lexed);
+	fsdp_memo_seal(&m->memo, pickle->first[FSDP_OP_MEMOIZE] != FSDP_UNKNOWN);
 	m->pin = 1;
 	pickle->length = lexed.end;
-	bool whole = run(m, &lexed);
-	/* What a global was pushed for and not applied, it stood as a value. */
-	for (size_t i = 0; i < pickle->globals.count; i++) {
-		struct global *global = global_at(pickle, (uint32_t)i);
-		if (global->pushed != global->applied)
-			global->shown.uses |= FSDP_USE_VALUE;
-	}
-	if (!whole)
-		return false;
-	if (!fsdp_pickle_check(
-		    pickle, m->options, m->limits, &m->scratch, m->memo.hasher))
-		return fsdp_arena_fail(m->arena, &m->error);
+	run(m, &lexed);
+	fsdp_pickle_check(pickle, m->options, m->limits, &m->scratch, m->memo.hasher);
 	if (m->stopped)
 		check_rest(m);
-	return m->error == NULL;
 }
 
 static struct fsdp_pickle *new_pickle(struct fsdp_arena *arena)
@@ -1006,24 +926,6 @@ static struct fsdp_pickle *new_pickle(struct fsdp_arena *arena)
 }
 
 /* The bytes come from `parts` or, if that is NULL, are `stream`. */
-static bool begin_part(
-	struct machine *m, struct fsdp_span stream, const struct fsdp_pickle_parts *parts)
-{
-	uint64_t limit = fsdp_limit(m->limits, FSDP_LIMIT_PICKLE_BYTES);
-	uint64_t size = parts != NULL ? parts->size : stream.size;
-	if (size > limit)
-		return fsdp_fail_limit(&m->error, FSDP_LIMIT_PICKLE_BYTES, limit);
-	/* Of what was packed there may be a thousand times as much as the file has. */
-	if (!fsdp_budget_work(m->arena->budget, size, &m->error))
-		return false;
-	if (parts != NULL)
-		return fsdp_part_init(&m->part, parts, &m->scratch, &m->error);
-	if (stream.data != NULL)
-		m->pickle->stream = stream;
-	fsdp_part_all(&m->part, m->pickle->stream);
-	return true;
-}
-
 static bool read_from(struct fsdp_span stream, const struct fsdp_pickle_parts *parts,
 	struct fsdp_arena *arena, const struct fsdp_pickle_options *options,
 	struct fsdp_pickle **ret_pickle, struct fsdp_error **ret_error)
@@ -1038,13 +940,39 @@ static bool read_from(struct fsdp_span stream, const struct fsdp_pickle_parts *p
 	};
 	if (m.pickle == NULL)
 		return fsdp_arena_fail(arena, ret_error);
+	if (parts == NULL && stream.data != NULL)
+		m.pickle->stream = stream;
+	m.part = (struct part){
+		.stream = m.pickle->stream.data,
+		.size = parts != NULL ? parts->size : m.pickle->stream.size,
+		.from = parts,
+		.scratch = &m.scratch,
+		.error = &m.error,
+	};
+	struct fsdp_escape *texts =
+		options->texts != NULL ? options->texts->escape : NULL;
 	fsdp_arena_init(&m.scratch, arena->budget);
-	bool good = begin_part(&m, stream, parts) && read_pickle(&m);
+	bool done = fsdp_arena_try(arena, read_pickle, &m);
 	fsdp_arena_done(&m.scratch);
+	if (options->texts != NULL)
+		options->texts->escape = texts;
+	/* What a global was pushed for and not applied, it stood as a value. */
+	for (size_t i = 0; i < m.pickle->globals.count; i++) {
+		struct global *global = global_at(m.pickle, (uint32_t)i);
+		if (global->pushed != global->applied)
+			global->shown.uses |= FSDP_USE_VALUE;
+	}
+	if (m.pickle->fold_error != NULL) {
+		/* Damage is less than not being able to go on. */
+		fsdp_error_free(m.error);
+		m.error = m.pickle->fold_error;
+		m.pickle->fold_error = NULL;
+	}
+	if (!done)
+		fsdp_arena_fail(arena, &m.error);
 	*ret_pickle = m.pickle;
 	fsdp_error_shift_offset(&m.error, options->base);
-	fsdp_fail_with(ret_error, m.error);
-	return good;
+	return m.error == NULL || fsdp_fail_with(ret_error, m.error);
 }
 
 bool fsdp_pickle_read(struct fsdp_span stream, struct fsdp_arena *arena,

@@ -105,12 +105,13 @@ static inline const char *op_name(const struct machine *m)
 
 /* ---- stack and cells (pickle-stack.c) ---- */
 
-/* Every step answers with the new top of the stack, or NULL when it cannot go on at all
- * (memory, a limit, a fold that failed). These two always answer NULL. */
-struct slot *fsdp_machine_stop(struct machine *m);
+/* Every step answers with the new top of the stack. What cannot go on at all (memory, a
+ * limit, a fold that failed) leaves the reading: an arena does so by itself, these two by
+ * m->error. */
+void fsdp_machine_stop(struct machine *m) __attribute__((noreturn));
 
 /* The bytes are not those that the lexer saw. */
-struct slot *fsdp_machine_changed(struct machine *m);
+void fsdp_machine_changed(struct machine *m) __attribute__((noreturn));
 
 /* The stack is full at `top`. */
 struct slot *fsdp_machine_grow_stack(struct machine *m, struct slot *top);
@@ -120,8 +121,7 @@ struct slot *fsdp_machine_supply(struct machine *m, struct slot *top, ptrdiff_t 
 
 struct slot *fsdp_machine_mark(struct machine *m, struct slot *top);
 
-/* Several cells in one page; the index of the first goes to *ret_index. NULL when it
- * cannot go on. */
+/* Several cells in one page; the index of the first goes to *ret_index. */
 struct cell *fsdp_machine_new_cells(struct machine *m, size_t count, uint32_t *ret_index);
 
 struct cell *fsdp_machine_new_page(struct machine *m);
@@ -135,11 +135,8 @@ static inline uint32_t cell_count(const struct machine *m)
 static inline struct slot *push_marked(
 	struct machine *m, struct slot *top, fsdp_ref ref, uint32_t mark)
 {
-	if (unlikely(top == m->stack_end)) {
+	if (unlikely(top == m->stack_end))
 		top = fsdp_machine_grow_stack(m, top);
-		if (top == NULL)
-			return NULL;
-	}
 	*top = (struct slot){ ref, mark };
 	return top + 1;
 }
@@ -149,11 +146,10 @@ static inline struct slot *push(struct machine *m, struct slot *top, fsdp_ref re
 	return push_marked(m, top, ref, cell_count(m));
 }
 
-#define NEED(m, top, count)                                                         \
-	do {                                                                        \
-		if (unlikely((top) - (m)->floor < (count)) &&                       \
-			((top) = fsdp_machine_supply((m), (top), (count))) == NULL) \
-			return NULL;                                                \
+#define NEED(m, top, count)                                               \
+	do {                                                              \
+		if (unlikely((top) - (m)->floor < (count)))               \
+			(top) = fsdp_machine_supply((m), (top), (count)); \
 	} while (0)
 
 /* Where the values above the newest mark begin; the mark is gone. */
@@ -180,10 +176,7 @@ static inline struct slot *push_cell(
 	struct machine *m, struct slot *top, struct cell made)
 {
 	uint32_t index = cell_count(m);
-	struct cell *cell = new_cell(m);
-	if (unlikely(cell == NULL))
-		return NULL;
-	*cell = made;
+	*new_cell(m) = made;
 	return push_marked(m, top, REF(TAG_CELL, index), index);
 }
 
@@ -267,16 +260,15 @@ static inline fsdp_ref share(struct machine *m, fsdp_ref ref, uint8_t flags)
 enum putting { APPENDING, ADDING, PAIRING };
 
 /* The values of `count` slots become items of `holder`, or keys and values in turn. */
-bool fsdp_machine_add_items(struct machine *m, struct cell *holder,
+void fsdp_machine_add_items(struct machine *m, struct cell *holder,
 	const struct slot *from, size_t count, bool pairs);
 
 /* A fresh container of all values from `begin` to `top`, in the place of the first. */
 struct slot *fsdp_machine_collect(struct machine *m, struct slot *begin, struct slot *top,
 	uint8_t kind, bool pairs);
 
-/* Puts the arguments of its call into a mapping, if they are pairs. False: cannot
- * continue. */
-bool fsdp_machine_fill(struct machine *m, struct cell *call);
+/* Puts the arguments of its call into a mapping, if they are pairs. */
+void fsdp_machine_fill(struct machine *m, struct cell *call);
 
 /* The two cells after a call that got more than its arguments. */
 struct cell *fsdp_machine_more_of_call(struct machine *m, struct cell *call);
@@ -294,11 +286,8 @@ static inline struct slot *small_tuple(
 	struct machine *m, struct slot *top, unsigned count)
 {
 	NEED(m, top, count);
-	struct cell *cell = new_cell(m);
-	if (unlikely(cell == NULL))
-		return NULL;
 	struct slot *begin = top - count;
-	*cell = (struct cell){ .kind = FSDP_PICKLE_TUPLE,
+	*new_cell(m) = (struct cell){ .kind = FSDP_PICKLE_TUPLE,
 		.x = (uint16_t)count,
 		.a = begin[0].ref,
 		.b = count > 1 ? begin[1].ref : 0,
@@ -309,20 +298,16 @@ static inline struct slot *small_tuple(
 
 /* ---- globals, calls, folds (pickle-machine.c) ---- */
 
-/* A line at `at` and the position after it; false, and the reading has failed: no line.
- */
-static inline bool read_line(struct machine *m, const unsigned char *at,
-	struct fsdp_span *ret_line, const unsigned char **ret_next)
+/* A line at `at`; *ret_next is the position after it. */
+static inline struct fsdp_span read_line(
+	struct machine *m, const unsigned char *at, const unsigned char **ret_next)
 {
 	const unsigned char *newline =
 		at < m->part.end ? memchr(at, '\n', (size_t)(m->part.end - at)) : NULL;
-	if (newline == NULL) {
+	if (newline == NULL)
 		fsdp_machine_changed(m);
-		return false;
-	}
-	*ret_line = fsdp_span(at, (size_t)(newline - at));
 	*ret_next = newline + 1;
-	return true;
+	return fsdp_span(at, (size_t)(newline - at));
 }
 
 /* Whether `size` bytes follow the first `fixed` of the argument. */
@@ -332,6 +317,10 @@ static inline bool is_here(const struct machine *m, const unsigned char *argumen
 	uint64_t left = (uint64_t)(m->part.end - argument);
 	return fixed <= left && size <= left - fixed;
 }
+
+/* Whether the caller's fold, which may be NULL, made a number of a value. */
+bool fsdp_machine_fold_value(
+	struct machine *m, fsdp_fold_value fold, fsdp_ref ref, uint32_t *ret_number);
 
 /* Calls the caller's check; whether it needs no more calls like this one. */
 bool fsdp_machine_report(struct machine *m, struct fsdp_pickle_deed *deed);

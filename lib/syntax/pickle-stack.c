@@ -9,20 +9,17 @@
 
 enum { FIRST_STACK = 1024, FIRST_MARKS = 64 };
 
-/* Every step answers with the new top of the stack, or NULL when it cannot go on at all
- * (memory, a limit, a fold that failed). */
-struct slot *fsdp_machine_stop(struct machine *m)
+void fsdp_machine_stop(struct machine *m)
 {
-	fsdp_arena_fail(m->arena, &m->error);
-	return NULL;
+	fsdp_arena_leave(m->arena);
 }
 
-struct slot *fsdp_machine_changed(struct machine *m)
+void fsdp_machine_changed(struct machine *m)
 {
 	fsdp_fail_rule(&m->error, FSDP_ERROR_DAMAGED, "FI2004", offset_of(m),
 		"the pickle changed while it was read");
 	fsdp_error_add_hint(&m->error, "run again when no program writes to it");
-	return NULL;
+	fsdp_machine_stop(m);
 }
 
 /* What the limit allows at most; the arena holds half as much again in outgrown stacks.
@@ -33,13 +30,11 @@ struct slot *fsdp_machine_grow_stack(struct machine *m, struct slot *top)
 	uint64_t limit = fsdp_limit(m->limits, FSDP_LIMIT_PICKLE_STACK);
 	if (count >= limit || count > SIZE_MAX / 64) {
 		fsdp_fail_limit(&m->error, FSDP_LIMIT_PICKLE_STACK, limit);
-		return NULL;
+		fsdp_machine_stop(m);
 	}
 	size_t room =
 		(size_t)fsdp_min(count < FIRST_STACK ? FIRST_STACK : count * 2, limit);
 	struct slot *stack = FSDP_TAKE(&m->scratch, stack, room);
-	if (stack == NULL)
-		return fsdp_machine_stop(m);
 	if (count != 0)
 		memcpy(stack, m->stack, count * sizeof *stack);
 	m->floor = stack + (m->floor - m->stack);
@@ -53,7 +48,7 @@ struct slot *fsdp_machine_supply(struct machine *m, struct slot *top, ptrdiff_t 
 {
 	DAMAGED(m, "%s takes %td values, the stack has %td", op_name(m), count,
 		top - m->floor);
-	while (top != NULL && top - m->floor < count)
+	while (top - m->floor < count)
 		top = push(m, top, REF_UNKNOWN);
 	return top;
 }
@@ -64,13 +59,11 @@ struct slot *fsdp_machine_mark(struct machine *m, struct slot *top)
 		uint64_t limit = fsdp_limit(m->limits, FSDP_LIMIT_PICKLE_MARKS);
 		if (m->mark_count >= limit) {
 			fsdp_fail_limit(&m->error, FSDP_LIMIT_PICKLE_MARKS, limit);
-			return NULL;
+			fsdp_machine_stop(m);
 		}
 		size_t room = m->mark_room == 0 ? FIRST_MARKS : m->mark_room * 2;
 		room = (size_t)fsdp_min(room, limit);
 		uint32_t *marks = FSDP_TAKE(&m->scratch, marks, room);
-		if (marks == NULL)
-			return fsdp_machine_stop(m);
 		if (m->mark_count != 0)
 			memcpy(marks, m->marks, m->mark_count * sizeof *marks);
 		m->marks = marks;
@@ -81,37 +74,22 @@ struct slot *fsdp_machine_mark(struct machine *m, struct slot *top)
 	return top;
 }
 
-static void *no_cells(struct machine *m)
+struct cell *fsdp_machine_new_page(struct machine *m)
 {
-	if (m->error == NULL)
-		fsdp_machine_stop(m);
-	return NULL;
+	uint32_t index;
+	return fsdp_machine_new_cells(m, 1, &index);
 }
 
 /* Cells before the last page's end are counted by 29 bits of a reference. */
-struct cell *fsdp_machine_new_page(struct machine *m)
-{
-	if (m->pickle->cells.count >= REF_PAYLOADS - (2u << CELLS_SHIFT)) {
-		fsdp_fail(&m->error, FSDP_ERROR_LIMIT, offset_of(m),
-			"the pickle has more than %u values", REF_PAYLOADS);
-		return NULL;
-	}
-	struct cell *cell = fsdp_vec_push(&m->pickle->cells);
-	return cell != NULL ? cell : no_cells(m);
-}
-
-/* Several cells in one page; the index of the first goes to *ret_index. */
 struct cell *fsdp_machine_new_cells(struct machine *m, size_t count, uint32_t *ret_index)
 {
 	if (m->pickle->cells.count >= REF_PAYLOADS - (2u << CELLS_SHIFT)) {
 		fsdp_fail(&m->error, FSDP_ERROR_LIMIT, offset_of(m),
 			"the pickle has more than %u values", REF_PAYLOADS);
-		return NULL;
+		fsdp_machine_stop(m);
 	}
 	size_t index;
 	struct cell *cells = fsdp_vec_push_run(&m->pickle->cells, count, &index);
-	if (cells == NULL)
-		return no_cells(m);
 	*ret_index = (uint32_t)index;
 	return cells;
 }
@@ -124,7 +102,7 @@ static struct slot *push_big(
 	struct machine *m, struct slot *top, struct fsdp_span span, bool written)
 {
 	top = push_span(m, top, FSDP_PICKLE_BIG_INTEGER, span.data, span.size);
-	if (top != NULL && written)
+	if (written)
 		ref_cell(m, top[-1].ref)->flags |= CELL_WRITTEN;
 	return top;
 }
@@ -195,11 +173,8 @@ struct slot *fsdp_machine_float_text(
 	struct machine *m, struct slot *top, struct fsdp_span line)
 {
 	double value = 0;
-	bool memory = false;
-	if (fsdp_pickle_text_float(line, &m->scratch, &value, &memory))
+	if (fsdp_pickle_text_float(line, &m->scratch, &value))
 		return push_float(m, top, value);
-	if (memory)
-		return fsdp_machine_stop(m);
 	DAMAGED(m, "the text of FLOAT is not a number");
 	return push(m, top, REF_UNKNOWN);
 }
@@ -238,17 +213,12 @@ struct slot *fsdp_machine_push_copy(struct machine *m, struct slot *top, uint8_t
 	const unsigned char *at, uint64_t size)
 {
 	enum { INSIDE_MOST = 1 << (CELLS_SHIFT - 3) }; /* cells */
-	if (size > INSIDE_MOST * CELL_BYTES) {
-		struct fsdp_span copy =
-			fsdp_arena_copy(arena_of_texts(m), fsdp_span(at, (size_t)size));
-		return copy.data != NULL ? push_decoded(m, top, kind, copy)
-					 : fsdp_machine_stop(m);
-	}
+	if (size > INSIDE_MOST * CELL_BYTES)
+		return push_decoded(m, top, kind,
+			fsdp_arena_copy(arena_of_texts(m), fsdp_span(at, (size_t)size)));
 	uint32_t mark = cell_count(m), index;
 	struct cell *cell = fsdp_machine_new_cells(
 		m, 1 + (size_t)(size + CELL_BYTES - 1) / CELL_BYTES, &index);
-	if (unlikely(cell == NULL))
-		return NULL;
 	*cell = (struct cell){ .kind = kind, .flags = CELL_INSIDE, .a = (uint32_t)size };
 	memcpy(cell + 1, at, (size_t)size);
 	return push_marked(m, top, REF(TAG_CELL, index), mark);
@@ -258,14 +228,9 @@ struct slot *fsdp_machine_text_line(
 	struct machine *m, struct slot *top, struct fsdp_span line)
 {
 	struct fsdp_span text = line;
-	bool memory = false;
 	struct fsdp_arena *texts = arena_of_texts(m);
-	bool good = *m->at == FSDP_OP_STRING
-			    ? fsdp_pickle_text_string(line, texts, &text, &memory)
-			    : fsdp_pickle_text_unicode(line, texts, &text, &memory);
-	if (memory)
-		return fsdp_machine_stop(m);
-	if (good)
+	if (*m->at == FSDP_OP_STRING ? fsdp_pickle_text_string(line, texts, &text)
+				     : fsdp_pickle_text_unicode(line, texts, &text))
 		return fsdp_machine_push_text(m, top, text);
 	DAMAGED(m, "the text of %s is badly quoted or escaped", op_name(m));
 	return push(m, top, REF_UNKNOWN);
@@ -289,8 +254,6 @@ static struct cell *add_run(
 	room = (room + 3) & ~(size_t)3;
 	uint32_t index;
 	struct cell *run = fsdp_machine_new_cells(m, 1 + room / 4, &index);
-	if (run == NULL)
-		return NULL;
 	*run = (struct cell){ .kind = CELL_RUN, .x = (uint16_t)room, .c = pairs };
 	if (holder->c != 0)
 		cell_at(m->pickle, holder->c)->b = index;
@@ -301,18 +264,15 @@ static struct cell *add_run(
 }
 
 /* The values of `count` slots become items of `holder`, or keys and values in turn. */
-bool fsdp_machine_add_items(struct machine *m, struct cell *holder,
+void fsdp_machine_add_items(struct machine *m, struct cell *holder,
 	const struct slot *from, size_t count, bool pairs)
 {
 	bool batch = count > 1u + pairs;
 	struct cell *run = holder->c != 0 ? cell_at(m->pickle, holder->c) : NULL;
 	holder->a += (uint32_t)(pairs ? count / 2 : count);
 	while (count > 0) {
-		if (run == NULL || run->a == run->x || run->c != pairs) {
+		if (run == NULL || run->a == run->x || run->c != pairs)
 			run = add_run(m, holder, count, batch, pairs);
-			if (run == NULL)
-				return false;
-		}
 		size_t fit = (size_t)fsdp_min(run->x - run->a, count);
 		fsdp_ref *refs = run_refs(run) + run->a;
 		for (size_t i = 0; i < fit; i++)
@@ -321,7 +281,6 @@ bool fsdp_machine_add_items(struct machine *m, struct cell *holder,
 		from += fit;
 		count -= fit;
 	}
-	return true;
 }
 
 /* A fresh container of all values from `begin` to `top`, in the place of the first. */
@@ -330,11 +289,8 @@ struct slot *fsdp_machine_collect(
 {
 	uint32_t index = cell_count(m);
 	struct cell *cell = new_cell(m);
-	if (cell == NULL)
-		return NULL;
 	*cell = (struct cell){ .kind = kind };
-	if (!fsdp_machine_add_items(m, cell, begin, (size_t)(top - begin), pairs))
-		return NULL;
+	fsdp_machine_add_items(m, cell, begin, (size_t)(top - begin), pairs);
 	uint32_t mark = top > begin ? begin->mark : index;
 	return push_marked(m, begin, REF(TAG_CELL, index), mark);
 }
@@ -433,8 +389,6 @@ struct cell *fsdp_machine_more_of_call(struct machine *m, struct cell *call)
 		return cell_at(m->pickle, call->c);
 	uint32_t index;
 	struct cell *more = fsdp_machine_new_cells(m, 2, &index);
-	if (more == NULL)
-		return NULL;
 	more[0] = (struct cell){ .kind = CELL_ITEMS };
 	more[1] = (struct cell){
 		.kind = CELL_STATES, .a = FSDP_REF_NONE, .b = FSDP_REF_NONE
@@ -456,7 +410,7 @@ static bool is_pair(const struct machine *m, fsdp_ref ref, struct slot pair[2])
 }
 
 /* What the mapping is made of has them too, so they have two parents from now on. */
-bool fsdp_machine_fill(struct machine *m, struct cell *call)
+void fsdp_machine_fill(struct machine *m, struct cell *call)
 {
 	bool has_factory =
 		fsdp_pickle_is_global(m->pickle, call->a, "collections", "defaultdict");
@@ -466,13 +420,13 @@ bool fsdp_machine_fill(struct machine *m, struct cell *call)
 	bool is_list = fsdp_pickle_kind(m->pickle, from) == FSDP_PICKLE_LIST;
 	if (fsdp_pickle_count(m->pickle, call->b) != 1u + has_factory ||
 		(!is_list && fsdp_pickle_kind(m->pickle, from) != FSDP_PICKLE_DICT))
-		return true;
+		return;
 	if (!fsdp_budget_work(m->arena->budget,
 		    2 * fsdp_pickle_count(m->pickle, from) + 1, &m->error))
-		return false;
+		fsdp_machine_stop(m);
 	while (is_list && fsdp_pickle_next(m->pickle, &check, &key, &value))
 		if (!is_pair(m, value, pair))
-			return true;
+			return;
 	while (fsdp_pickle_next(m->pickle, &pairs, &key, &value)) {
 		if (!is_list)
 			pair[0].ref = key, pair[1].ref = value;
@@ -483,29 +437,19 @@ bool fsdp_machine_fill(struct machine *m, struct cell *call)
 		check_keys(m, pair, pair + 2, 2);
 		pair[0].ref = share(m, pair[0].ref, CELL_SHARED);
 		pair[1].ref = share(m, pair[1].ref, CELL_SHARED);
-		struct cell *more = fsdp_machine_more_of_call(m, call);
-		if (more == NULL || !fsdp_machine_add_items(m, more, pair, 2, true))
-			return false;
+		fsdp_machine_add_items(
+			m, fsdp_machine_more_of_call(m, call), pair, 2, true);
 	}
-	return true;
 }
 
 /* A record may become a number of the caller's. Who has it from the memo is sent on. */
 static struct slot *fold_dict(struct machine *m, struct slot *target, struct cell *cell)
 {
-	struct fsdp_error *error = NULL;
-	uint32_t number = 0;
-	if (m->options->fold_dict(
-		    m->options->context, m->pickle, target->ref, &number, &error) &&
-		number < REF_PAYLOADS) {
+	uint32_t number;
+	if (fsdp_machine_fold_value(m, m->options->fold_dict, target->ref, &number)) {
 		*cell = (struct cell){ .kind = CELL_FORWARD, .a = number };
 		forget(m, target, REF(TAG_FOLDED, number));
 		return target + 1;
-	}
-	if (error != NULL) {
-		fsdp_error_free(m->error);
-		m->error = error;
-		return NULL;
 	}
 	pin_if_old(m, target, ref_payload(target->ref));
 	return target + 1;
@@ -543,14 +487,12 @@ static struct slot *append_items(
 			how == PAIRING ? " (CVE-2026-24747 in torch before 2.10)" : "");
 	if (cell == NULL || top == target + 1)
 		return target + 1;
-	if (cell->kind == FSDP_PICKLE_CALL && fsdp_machine_more_of_call(m, cell) == NULL)
-		return NULL;
+	if (cell->kind == FSDP_PICKLE_CALL)
+		(void)fsdp_machine_more_of_call(m, cell);
 	struct cell *holder = cell_holder(m->pickle, cell);
 	if (holder == NULL)
 		return target + 1;
-	if (!fsdp_machine_add_items(
-		    m, holder, target + 1, (size_t)(top - target - 1), pairs))
-		return NULL;
+	fsdp_machine_add_items(m, holder, target + 1, (size_t)(top - target - 1), pairs);
 	if (pairs && m->options->fold_dict != NULL && cell->kind == FSDP_PICKLE_DICT &&
 		cell->a <= FSDP_FOLD_PAIRS)
 		return fold_dict(m, target, cell);

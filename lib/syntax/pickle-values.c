@@ -541,9 +541,10 @@ static bool is_word(const unsigned char *at, const unsigned char *end, const cha
 	return true;
 }
 
-bool fsdp_pickle_text_float(struct fsdp_span line, struct fsdp_arena *scratch,
-	double *ret_value, bool *ret_memory)
+bool fsdp_pickle_text_float(
+	struct fsdp_span line, struct fsdp_arena *scratch, double *ret_value)
 {
+	bool unused;
 	const unsigned char *at = line.data, *end = at + line.size;
 	bool negative = at < end && *at == '-';
 	if (at < end && (*at == '-' || *at == '+'))
@@ -552,7 +553,7 @@ bool fsdp_pickle_text_float(struct fsdp_span line, struct fsdp_arena *scratch,
 	if (is_word(at, end, "nan"))
 		value = __builtin_nan("");
 	else if (!is_word(at, end, "inf") && !is_word(at, end, "infinity"))
-		return fsdp_decimal_real(line, scratch, ret_value, ret_memory);
+		return fsdp_decimal_real(line, scratch, ret_value, &unused);
 	*ret_value = negative ? -value : value;
 	return true;
 }
@@ -591,8 +592,8 @@ static bool parse_escape(
 	return true;
 }
 
-bool fsdp_pickle_text_string(struct fsdp_span line, struct fsdp_arena *arena,
-	struct fsdp_span *ret_text, bool *ret_memory)
+bool fsdp_pickle_text_string(
+	struct fsdp_span line, struct fsdp_arena *arena, struct fsdp_span *ret_text)
 {
 	if (line.size < 2 || (line.data[0] != '\'' && line.data[0] != '"') ||
 		line.data[line.size - 1] != line.data[0])
@@ -602,10 +603,6 @@ bool fsdp_pickle_text_string(struct fsdp_span line, struct fsdp_arena *arena,
 	if (memchr(at, '\\', ret_text->size) == NULL)
 		return true;
 	unsigned char *begin = fsdp_arena_take(arena, ret_text->size, 1), *out = begin;
-	if (begin == NULL) {
-		*ret_memory = true;
-		return false;
-	}
 	while (at < end) {
 		if (*at != '\\') {
 			*out++ = *at++;
@@ -629,17 +626,13 @@ static bool needs_decoding(struct fsdp_span line)
 	return false;
 }
 
-bool fsdp_pickle_text_unicode(struct fsdp_span line, struct fsdp_arena *arena,
-	struct fsdp_span *ret_text, bool *ret_memory)
+bool fsdp_pickle_text_unicode(
+	struct fsdp_span line, struct fsdp_arena *arena, struct fsdp_span *ret_text)
 {
 	*ret_text = line;
 	if (!needs_decoding(line))
 		return true;
 	unsigned char *begin = fsdp_arena_take(arena, line.size * 2, 1), *out = begin;
-	if (begin == NULL) {
-		*ret_memory = true;
-		return false;
-	}
 	const unsigned char *at = line.data, *end = at + line.size;
 	while (at < end) {
 		uint32_t point = *at++;

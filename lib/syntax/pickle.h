@@ -100,8 +100,8 @@ struct fsdp_folding {
  * One recognised class or function. `fold` may look at the call and answers true with a
  * number below 2^29, or false: then the value stays symbolic. It must keep no reference
  * to what it looked at, only what it copied or numbers of earlier folds; texts of a
- * stream in memory may be kept as spans. To fail for good (out of memory) it fills
- * *ret_error and answers false.
+ * stream in memory may be kept as spans. What cannot go on leaves the reading, which
+ * fails: by an arena that leaves with that of the pickle, or fsdp_pickle_leave.
  *
  * A module that ends in `*` stands for every module that begins so. Of several rows for
  * one global the first of each `when` counts. BUILD is not asked for a call into which
@@ -111,10 +111,17 @@ struct fsdp_fold {
 	const char *module, *name;
 	enum fsdp_fold_when when;
 	bool (*fold)(void *context, struct fsdp_pickle *pickle,
-		const struct fsdp_folding *call, uint32_t *ret_number,
-		struct fsdp_error **ret_error);
+		const struct fsdp_folding *call, uint32_t *ret_number);
 	uint32_t what; /* the family's own tag, for rows that share a function */
 };
+
+/* As a fold, of a value that is not a call. */
+typedef bool (*fsdp_fold_value)(
+	void *context, struct fsdp_pickle *pickle, fsdp_ref ref, uint32_t *ret_number);
+
+/* Within a fold: leaves the reading with this error, in place of what was damaged. */
+void fsdp_pickle_leave(struct fsdp_pickle *pickle, struct fsdp_error *error)
+	__attribute__((noreturn));
 
 /*
  * What the stream has a loader do, when it does it: later changes of a value that was
@@ -145,13 +152,11 @@ struct fsdp_pickle_options {
 
 	/* A persistent id (its tuple or text) was met; same answer as a fold. NULL: stays
 	 * symbolic. */
-	bool (*fold_persistent)(void *context, struct fsdp_pickle *pickle, fsdp_ref id,
-		uint32_t *ret_number, struct fsdp_error **ret_error);
+	fsdp_fold_value fold_persistent;
 	/* Pairs were put into a dict of at most FSDP_FOLD_PAIRS; same answer as a fold,
 	 * which takes the place of the dict and its values. More pairs that follow then
 	 * find no dict. NULL: dicts stay. */
-	bool (*fold_dict)(void *context, struct fsdp_pickle *pickle, fsdp_ref dict,
-		uint32_t *ret_number, struct fsdp_error **ret_error);
+	fsdp_fold_value fold_dict;
 	void *context;
 
 	/* Is called for these deeds, if it is there. What the machine itself finds wrong

@@ -372,8 +372,8 @@ struct fsdp_memory_reader;
 struct fsdp_memory_reader *fsdp_memory_reader_new(struct fsdp_trace_reading *reading);
 
 /* As fold_dict of the pickle; context is the reader. */
-bool fsdp_memory_fold(void *context, struct fsdp_pickle *pickle, fsdp_ref dict,
-	uint32_t *ret_number, struct fsdp_error **ret_error);
+bool fsdp_memory_fold(
+	void *context, struct fsdp_pickle *pickle, fsdp_ref dict, uint32_t *ret_number);
 
 /* Whether the pickle, or as much of it as there is, is a snapshot. */
 bool fsdp_memory_is_one(const struct fsdp_memory_reader *reader,

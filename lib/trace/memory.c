@@ -324,8 +324,8 @@ static void fold(void *context)
 	reader->index = folds[reader->index].add(reader);
 }
 
-bool fsdp_memory_fold(void *context, struct fsdp_pickle *pickle, fsdp_ref dict,
-	uint32_t *ret_number, struct fsdp_error **ret_error)
+bool fsdp_memory_fold(
+	void *context, struct fsdp_pickle *pickle, fsdp_ref dict, uint32_t *ret_number)
 {
 	struct fsdp_memory_reader *reader = context;
 	struct fsdp_arena *arena = &reader->reading->arena;
@@ -348,11 +348,14 @@ bool fsdp_memory_fold(void *context, struct fsdp_pickle *pickle, fsdp_ref dict,
 		return false;
 	reader->pickle = pickle;
 	reader->index = i;
+	struct fsdp_error *error = NULL;
 	if (!fsdp_arena_try(arena, fold, reader))
-		return fsdp_arena_fail(arena, ret_error);
-	if (reader->index >= MOST_ROWS)
-		return fsdp_fail(ret_error, FSDP_ERROR_UNSUPPORTED, FSDP_UNKNOWN,
+		fsdp_arena_fail(arena, &error);
+	else if (reader->index >= MOST_ROWS)
+		fsdp_fail(&error, FSDP_ERROR_UNSUPPORTED, FSDP_UNKNOWN,
 			"this memory snapshot has more than %d events", MOST_ROWS);
+	if (error != NULL)
+		fsdp_pickle_leave(pickle, error);
 	*ret_number = (uint32_t)folds[i].kind << INDEX_BITS | reader->index;
 	return true;
 }

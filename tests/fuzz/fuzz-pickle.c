@@ -155,10 +155,8 @@ static bool answer(struct family *family, uint32_t *ret_number)
 }
 
 static bool fold(void *context, struct fsdp_pickle *pickle,
-	const struct fsdp_folding *call, uint32_t *ret_number,
-	struct fsdp_error **ret_error)
+	const struct fsdp_folding *call, uint32_t *ret_number)
 {
-	(void)ret_error;
 	require(fsdp_pickle_named(pickle, call->callable) != NULL);
 	require((call->state == FSDP_REF_NONE) == (call->row->when == FSDP_FOLD_CALL));
 	look_inside(context, pickle, call->arguments);
@@ -166,10 +164,9 @@ static bool fold(void *context, struct fsdp_pickle *pickle,
 	return answer(context, ret_number);
 }
 
-static bool fold_persistent(void *context, struct fsdp_pickle *pickle, fsdp_ref id,
-	uint32_t *ret_number, struct fsdp_error **ret_error)
+static bool fold_persistent(
+	void *context, struct fsdp_pickle *pickle, fsdp_ref id, uint32_t *ret_number)
 {
-	(void)ret_error;
 	look_inside(context, pickle, id);
 	return answer(context, ret_number);
 }

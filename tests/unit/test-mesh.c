@@ -70,9 +70,11 @@ static void resolve(struct bench *bench)
 {
 	struct fsdp_error *error = NULL;
 
-	assert_true(fsdp_torch_resolve_mesh(
-		&bench->torch, &bench->mesh, read_stored, bench, &error));
+	assert_true(fsdp_vec_add(&bench->torch.meshes, &bench->mesh));
+	assert_true(fsdp_torch_resolve(&bench->torch, read_stored, bench, &error));
 	assert_null(error);
+	bench->mesh = *(const struct fsdp_torch_mesh *)fsdp_vec_at(
+		&bench->torch.meshes, bench->torch.meshes.count - 1);
 	assert_int_not_equal(bench->mesh.mesh, FSDP_NONE);
 }
 

@@ -26,15 +26,21 @@ static const char *text_of_number(void *context, uint32_t number)
 	return family->texts[number];
 }
 
+static void give_up(const struct family *family, struct fsdp_pickle *pickle)
+{
+	struct fsdp_error *error = NULL;
+	if (!family->fail)
+		return;
+	fsdp_fail(&error, FSDP_ERROR_INTERNAL, 7, "the family gives up");
+	fsdp_pickle_leave(pickle, error);
+}
+
 static bool fold(void *context, struct fsdp_pickle *pickle,
-	const struct fsdp_folding *call, uint32_t *ret_number,
-	struct fsdp_error **ret_error)
+	const struct fsdp_folding *call, uint32_t *ret_number)
 {
 	struct family *family = context;
 	assert_int_equal(call->state == FSDP_REF_NONE, call->row->when == FSDP_FOLD_CALL);
-	if (family->fail)
-		return fsdp_fail(
-			ret_error, FSDP_ERROR_INTERNAL, 7, "the family gives up");
+	give_up(family, pickle);
 	if ((family->decline >> family->asked++ % 32 & 1) != 0)
 		return false;
 	struct text text = { 0 };
@@ -52,10 +58,9 @@ static bool fold(void *context, struct fsdp_pickle *pickle,
 	return true;
 }
 
-static bool fold_persistent(void *context, struct fsdp_pickle *pickle, fsdp_ref id,
-	uint32_t *ret_number, struct fsdp_error **ret_error)
+static bool fold_persistent(
+	void *context, struct fsdp_pickle *pickle, fsdp_ref id, uint32_t *ret_number)
 {
-	(void)ret_error;
 	struct family *family = context;
 	struct text text = { 0 };
 	struct show to = { pickle, &text, text_of_number, family };
@@ -330,16 +335,14 @@ static void what_is_folded_is_forgotten(void **state)
 
 /* ---- dicts ---- */
 
-static bool fold_dict(void *context, struct fsdp_pickle *pickle, fsdp_ref dict,
-	uint32_t *ret_number, struct fsdp_error **ret_error)
+static bool fold_dict(
+	void *context, struct fsdp_pickle *pickle, fsdp_ref dict, uint32_t *ret_number)
 {
 	struct family *family = context;
-	if (family->fail)
-		return fsdp_fail(
-			ret_error, FSDP_ERROR_INTERNAL, 7, "the family gives up");
+	give_up(family, pickle);
 	if ((family->decline >> family->asked++ % 32 & 1) != 0)
 		return false;
-	return fold_persistent(context, pickle, dict, ret_number, ret_error);
+	return fold_persistent(context, pickle, dict, ret_number);
 }
 
 static void read_dicts(

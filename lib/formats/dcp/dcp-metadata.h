@@ -110,8 +110,7 @@ struct fsdp_dcp {
 	bool has_version, has_storage_meta, has_strides;
 };
 
-bool fsdp_dcp_init(struct fsdp_dcp *dcp, struct fsdp_reading *reading,
-	struct fsdp_error **ret_error);
+void fsdp_dcp_init(struct fsdp_dcp *dcp, struct fsdp_reading *reading);
 
 static inline struct fsdp_span fsdp_dcp_path(const struct fsdp_dcp *dcp, uint32_t id)
 {

@@ -1243,8 +1243,8 @@ static void check_listing(struct dcp *dcp)
 
 static bool read_folder(struct dcp *dcp, struct fsdp_error **ret_error)
 {
-	if (!fsdp_dcp_init(&dcp->meta, dcp->reading, ret_error) ||
-		!read_all_metadata(dcp, ret_error))
+	fsdp_dcp_init(&dcp->meta, dcp->reading);
+	if (!read_all_metadata(dcp, ret_error))
 		return false;
 	dcp->reading->model->format = (struct fsdp_format){
 		.family = "dcp",

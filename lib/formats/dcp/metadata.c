@@ -118,36 +118,33 @@ enum {
 	SEEN_TEXTS = 4096, /* two to the n */
 	FIELDS_MAX = 64,   /* of an object; any number of them may share a state */
 	TRANSFORM_BYTES = 64,
-	CHUNK_BYTES = 4,       /* a chunk of a list takes more in every honest file */
-	PROPERTIES_BEFORE = 5, /* of a tensor, in torch before 2.15 */
+	CHUNK_BYTES = 4,        /* a chunk of a list takes more in every honest file */
+	PROPERTIES_BEFORE = 5,  /* of a tensor, in torch before 2.15 */
+	RECORDS_MOST = 1 << 26, /* of a kind */
 };
 
-static bool add(struct fsdp_dcp *dcp, struct fsdp_vec *vec, enum fsdp_dcp_kind kind,
-	void **ret_record, uint32_t *ret_number, struct fsdp_error **ret_error)
+/* Adds a record; the number that a fold answers with. */
+static uint32_t add(struct fsdp_vec *vec, enum fsdp_dcp_kind kind, const void *record)
 {
-	size_t index = vec->count;
-	void *record = index < (1u << 26) ? fsdp_vec_push(vec) : NULL;
-	if (record == NULL)
-		return fsdp_arena_fail(dcp->scratch, ret_error);
-	*ret_record = record;
-	*ret_number = dcp_pack(index, kind);
-	return true;
+	if (vec->count >= RECORDS_MOST)
+		fsdp_arena_leave(vec->arena);
+	fsdp_vec_append(vec, record);
+	return dcp_pack(vec->count - 1, kind);
 }
 
 /* ---- texts ---- */
 
-static bool init_names(struct fsdp_names *names, struct fsdp_arena *scratch)
+static void init_names(struct fsdp_names *names, struct fsdp_arena *scratch)
 {
-	bool good = fsdp_names_init(names, scratch);
+	(void)!fsdp_names_init(names, scratch);
 	names->copies = scratch;
-	return good;
 }
 
-static bool init_texts(struct fsdp_dcp_texts *texts, struct fsdp_arena *scratch)
+static void init_texts(struct fsdp_dcp_texts *texts, struct fsdp_arena *scratch)
 {
 	fsdp_vec_init(&texts->after, scratch, sizeof(uint32_t));
 	texts->seen = FSDP_TAKE(scratch, texts->seen, SEEN_TEXTS);
-	return texts->seen != NULL && init_names(&texts->names, scratch);
+	init_names(&texts->names, scratch);
 }
 
 /* Places mean something in their pickle only. */
@@ -169,21 +166,17 @@ static uint32_t text_id(struct fsdp_dcp_texts *texts, const struct fsdp_pickle *
 	bool is_long = text.size > FSDP_DCP_SHORT_BYTES;
 	if (!fsdp_pickle_stays(pickle, ref)) {
 		/* A text that is written out, not recalled: ranks write in turn, so the
-		 * one that came after the last one before is tried first. FSDP_NONE when
-		 * out of memory; 0, which is not a text: all of them are longer than the
-		 * file, so a few are looked at again and again. */
+		 * one that came after the last one before is tried first. 0, which is not
+		 * a text: all of them are longer than the file, so a few are looked at
+		 * again and again. */
 		texts->written += text.size;
 		if (texts->written > texts->most)
 			return 0;
 		uint32_t *after = fsdp_vec_reach(&texts->after, texts->last);
-		if (after == NULL)
-			return FSDP_NONE;
 		if (*after == 0 ||
 			!fsdp_span_equal(fsdp_names_segment(&texts->names, *after), text))
 			*after = fsdp_names_child(&texts->names, 0, text);
-		if (*after != FSDP_NONE)
-			texts->last = *after;
-		return *after;
+		return texts->last = *after;
 	}
 	if (!is_long && seen->id != 0 && seen->place == place)
 		return seen->id;
@@ -191,9 +184,9 @@ static uint32_t text_id(struct fsdp_dcp_texts *texts, const struct fsdp_pickle *
 	if (id != FSDP_NONE)
 		return id;
 	id = fsdp_names_child(&texts->names, 0, text);
-	if (is_long && id != FSDP_NONE && !fsdp_table_set(&texts->seen_long, place, id))
-		return FSDP_NONE;
-	if (!is_long && id != FSDP_NONE)
+	if (is_long)
+		(void)!fsdp_table_set(&texts->seen_long, place, id);
+	else
 		*seen = (struct fsdp_dcp_seen){ place, id };
 	return id;
 }
@@ -217,13 +210,11 @@ static bool is_state(const struct fsdp_pickle *pickle, fsdp_ref state, uint64_t 
 /* ---- folds ---- */
 
 static bool fold_size(void *context, struct fsdp_pickle *pickle,
-	const struct fsdp_folding *call, uint32_t *ret_number,
-	struct fsdp_error **ret_error)
+	const struct fsdp_folding *call, uint32_t *ret_number)
 {
 	struct fsdp_dcp *dcp = context;
 	int64_t items[FSDP_DIMS_MAX];
 	size_t count;
-	void *record = NULL;
 	if (fsdp_pickle_count(pickle, call->arguments) != 1 ||
 		!fsdp_pickle_ints(pickle, fsdp_pickle_item(pickle, call->arguments, 0),
 			items, FSDP_DIMS_MAX, &count))
@@ -238,23 +229,21 @@ static bool fold_size(void *context, struct fsdp_pickle *pickle,
 		*ret_number = dcp_pack(slot->size - 1, FSDP_DCP_SIZE);
 		return true;
 	}
-	if (!add(dcp, &dcp->sizes, FSDP_DCP_SIZE, &record, ret_number, ret_error))
-		return false;
+	*ret_number = add(&dcp->sizes, FSDP_DCP_SIZE,
+		&(struct fsdp_dcp_size_record){
+			fsdp_build_ints(dcp->model, items, count), (uint32_t)count });
 	if (kept) {
 		*slot = (struct fsdp_dcp_size){ (uint32_t)dcp->sizes.count,
 			(uint32_t)count, { 0 } };
 		for (size_t i = 0; i < count; i++)
 			slot->items[i] = items[i];
 	}
-	struct fsdp_dcp_size_record *size = record;
-	size->at = fsdp_build_ints(dcp->model, items, count);
-	size->count = (uint32_t)count;
-	return size->at != FSDP_NONE || fsdp_model_fail(dcp->model, ret_error);
+	return true;
 }
 
-/* Offsets, then sizes; FSDP_NONE when out of memory. */
-static fsdp_ints box_of(struct fsdp_dcp *dcp, uint32_t offsets, uint32_t sizes,
-	size_t dims, struct fsdp_error **ret_error)
+/* Offsets, then sizes. */
+static fsdp_ints box_of(
+	struct fsdp_dcp *dcp, uint32_t offsets, uint32_t sizes, size_t dims)
 {
 	int64_t box[2 * FSDP_DIMS_MAX];
 	uint64_t hash =
@@ -267,21 +256,16 @@ static fsdp_ints box_of(struct fsdp_dcp *dcp, uint32_t offsets, uint32_t sizes,
 		memcpy(box + dims, size_items(dcp, sizes, &dims), dims * sizeof *box);
 	}
 	fsdp_ints at = fsdp_build_ints(dcp->model, box, 2 * dims);
-	if (at != FSDP_NONE)
-		*known = (struct fsdp_dcp_box){ offsets, sizes, at };
-	else
-		fsdp_model_fail(dcp->model, ret_error);
+	*known = (struct fsdp_dcp_box){ offsets, sizes, at };
 	return at;
 }
 
 static bool fold_chunk(void *context, struct fsdp_pickle *pickle,
-	const struct fsdp_folding *call, uint32_t *ret_number,
-	struct fsdp_error **ret_error)
+	const struct fsdp_folding *call, uint32_t *ret_number)
 {
 	struct fsdp_dcp *dcp = context;
 	uint32_t offsets, sizes;
 	size_t count, size_count;
-	void *record = NULL;
 	if (!is_state(pickle, call->state, 2) ||
 		!dcp_folded(pickle, fsdp_pickle_get(pickle, call->state, "offsets"),
 			FSDP_DCP_SIZE, &offsets) ||
@@ -290,23 +274,23 @@ static bool fold_chunk(void *context, struct fsdp_pickle *pickle,
 		return false;
 	(void)size_items(dcp, offsets, &count);
 	(void)size_items(dcp, sizes, &size_count);
-	if (count != size_count ||
-		!add(dcp, &dcp->chunks, FSDP_DCP_CHUNK, &record, ret_number, ret_error))
+	if (count != size_count)
 		return false;
-	struct fsdp_dcp_chunk *chunk = record;
-	*chunk = (struct fsdp_dcp_chunk){ .dims = (uint32_t)count, .info = FSDP_NONE };
-	chunk->box = box_of(dcp, offsets, sizes, count, ret_error);
-	return chunk->box != FSDP_NONE;
+	*ret_number = add(&dcp->chunks, FSDP_DCP_CHUNK,
+		&(struct fsdp_dcp_chunk){
+			.dims = (uint32_t)count,
+			.info = FSDP_NONE,
+			.box = box_of(dcp, offsets, sizes, count),
+		});
+	return true;
 }
 
 /* The packed facts fit into the number itself. */
 static bool fold_properties(void *context, struct fsdp_pickle *pickle,
-	const struct fsdp_folding *call, uint32_t *ret_number,
-	struct fsdp_error **ret_error)
+	const struct fsdp_folding *call, uint32_t *ret_number)
 {
 	struct fsdp_dcp *dcp = context;
 	struct fsdp_dcp_properties properties;
-	(void)ret_error;
 	fsdp_ref state = call->state;
 	fsdp_ref dtype, grad;
 	bool set;
@@ -335,7 +319,7 @@ static bool fold_properties(void *context, struct fsdp_pickle *pickle,
 /* Chunks fold in order while their list is built, so a list is nearly always
  * a run. One that is not (a chunk shared between lists) is copied to the end. */
 static bool read_chunks(struct fsdp_dcp *dcp, struct fsdp_pickle *pickle, fsdp_ref list,
-	struct fsdp_dcp_meta *meta, struct fsdp_error **ret_error)
+	struct fsdp_dcp_meta *meta)
 {
 	if (fsdp_pickle_kind(pickle, list) != FSDP_PICKLE_LIST)
 		return false;
@@ -365,46 +349,37 @@ static bool read_chunks(struct fsdp_dcp *dcp, struct fsdp_pickle *pickle, fsdp_r
 	iterator = (struct fsdp_pickle_iterator){ .ref = list };
 	while (fsdp_pickle_next(pickle, &iterator, &key, &value)) {
 		(void)dcp_folded(pickle, value, FSDP_DCP_CHUNK, &chunk);
-		struct fsdp_dcp_chunk *copy = fsdp_vec_push(&dcp->chunks);
-		if (copy == NULL || dcp->chunks.count >= (1u << 26))
-			return fsdp_arena_fail(dcp->scratch, ret_error);
-		*copy = *(const struct fsdp_dcp_chunk *)fsdp_vec_at(&dcp->chunks, chunk);
+		(void)add(&dcp->chunks, FSDP_DCP_CHUNK, fsdp_vec_at(&dcp->chunks, chunk));
 	}
 	return true;
 }
 
 static bool fold_tensor_meta(void *context, struct fsdp_pickle *pickle,
-	const struct fsdp_folding *call, uint32_t *ret_number,
-	struct fsdp_error **ret_error)
+	const struct fsdp_folding *call, uint32_t *ret_number)
 {
 	struct fsdp_dcp *dcp = context;
 	struct fsdp_dcp_meta meta = { .size = FSDP_NONE };
 	uint32_t properties;
-	void *record = NULL;
 	if (!is_state(pickle, call->state, 3) ||
 		!dcp_folded(pickle, fsdp_pickle_get(pickle, call->state, "size"),
 			FSDP_DCP_SIZE, &meta.size) ||
 		!dcp_folded(pickle, fsdp_pickle_get(pickle, call->state, "properties"),
 			FSDP_DCP_PROPERTIES, &properties) ||
 		!read_chunks(dcp, pickle, fsdp_pickle_get(pickle, call->state, "chunks"),
-			&meta, ret_error))
+			&meta))
 		return false;
 	meta.properties = (struct fsdp_dcp_properties){ (uint8_t)properties,
 		properties >> 8 & 1, properties >> 9 & 1 };
-	if (!add(dcp, &dcp->metas, FSDP_DCP_TENSOR_META, &record, ret_number, ret_error))
-		return false;
-	memcpy(record, &meta, sizeof meta);
+	*ret_number = add(&dcp->metas, FSDP_DCP_TENSOR_META, &meta);
 	return true;
 }
 
 static bool fold_index(void *context, struct fsdp_pickle *pickle,
-	const struct fsdp_folding *call, uint32_t *ret_number,
-	struct fsdp_error **ret_error)
+	const struct fsdp_folding *call, uint32_t *ret_number)
 {
 	struct fsdp_dcp *dcp = context;
 	struct fsdp_dcp_index index = { .size = FSDP_NONE, .hint = -1 };
 	int64_t hint;
-	void *record = NULL;
 	if (!is_state(pickle, call->state, 3))
 		return false;
 	fsdp_ref fqn = fsdp_pickle_get(pickle, call->state, "fqn");
@@ -421,16 +396,12 @@ static bool fold_index(void *context, struct fsdp_pickle *pickle,
 		hint >= 0 && hint < INT32_MAX)
 		index.hint = (int32_t)hint;
 	index.fqn = text_id(&dcp->fqns, pickle, fqn, text);
-	if (index.fqn == FSDP_NONE)
-		return fsdp_arena_fail(dcp->scratch, ret_error);
-	if (!add(dcp, &dcp->indexes, FSDP_DCP_INDEX, &record, ret_number, ret_error))
-		return false;
-	memcpy(record, &index, sizeof index);
+	*ret_number = add(&dcp->indexes, FSDP_DCP_INDEX, &index);
 	return true;
 }
 
 /* The id of the name of the transform, of several of the first with a mark after it; 0:
- * none. FSDP_NONE: out of memory. */
+ * none. */
 static uint32_t transform_id(
 	struct fsdp_dcp *dcp, struct fsdp_pickle *pickle, fsdp_ref transforms)
 {
@@ -450,12 +421,10 @@ static uint32_t transform_id(
 }
 
 static bool fold_info(void *context, struct fsdp_pickle *pickle,
-	const struct fsdp_folding *call, uint32_t *ret_number,
-	struct fsdp_error **ret_error)
+	const struct fsdp_folding *call, uint32_t *ret_number)
 {
 	struct fsdp_dcp *dcp = context;
 	int64_t offset = -1, length = -1;
-	void *record = NULL;
 	if (!is_state(pickle, call->state, 3))
 		return false;
 	fsdp_ref relative = fsdp_pickle_get(pickle, call->state, "relative_path");
@@ -471,23 +440,18 @@ static bool fold_info(void *context, struct fsdp_pickle *pickle,
 		       fsdp_pickle_integer(pickle,
 			       fsdp_pickle_get(pickle, call->state, "length"), &length);
 	uint32_t id = text_id(&dcp->paths, pickle, relative, path);
-	if (id == FSDP_NONE)
-		return fsdp_arena_fail(dcp->scratch, ret_error);
 	if (id == 0)
 		return false;
-	uint32_t transform = transform_id(dcp, pickle,
-		fsdp_pickle_get(pickle, call->state, "transform_descriptors"));
-	if (transform == FSDP_NONE)
-		return fsdp_arena_fail(dcp->scratch, ret_error);
-	if (!add(dcp, &dcp->infos, FSDP_DCP_INFO, &record, ret_number, ret_error))
-		return false;
-	*(struct fsdp_dcp_info *)record = (struct fsdp_dcp_info){
-		.path = id,
-		.bad = !numbers || offset < 0 || length < 0,
-		.offset = offset < 0 ? 0 : (uint64_t)offset,
-		.length = length < 0 ? 0 : (uint64_t)length,
-		.transform = transform,
-	};
+	*ret_number = add(&dcp->infos, FSDP_DCP_INFO,
+		&(struct fsdp_dcp_info){
+			.path = id,
+			.bad = !numbers || offset < 0 || length < 0,
+			.offset = offset < 0 ? 0 : (uint64_t)offset,
+			.length = length < 0 ? 0 : (uint64_t)length,
+			.transform = transform_id(dcp, pickle,
+				fsdp_pickle_get(
+					pickle, call->state, "transform_descriptors")),
+		});
 	return true;
 }
 
@@ -994,8 +958,7 @@ static bool read_top(struct fsdp_dcp_parse *parse)
 	       read_storage(parse, fsdp_pickle_get(pickle, state, "storage_data"));
 }
 
-bool fsdp_dcp_init(
-	struct fsdp_dcp *dcp, struct fsdp_reading *reading, struct fsdp_error **ret_error)
+void fsdp_dcp_init(struct fsdp_dcp *dcp, struct fsdp_reading *reading)
 {
 	*dcp = (struct fsdp_dcp){
 		.reading = reading,
@@ -1012,10 +975,9 @@ bool fsdp_dcp_init(
 	fsdp_vec_init(&dcp->items, dcp->scratch, sizeof(struct fsdp_dcp_item));
 	fsdp_vec_init(&dcp->owners, dcp->scratch, sizeof(struct fsdp_dcp_owner));
 	dcp->kept = FSDP_TAKE(dcp->scratch, dcp->kept, 1);
-	return (dcp->kept != NULL && init_texts(&dcp->paths, dcp->scratch) &&
-		       init_texts(&dcp->fqns, dcp->scratch) &&
-		       init_names(&dcp->transforms, dcp->scratch)) ||
-	       fsdp_arena_fail(dcp->scratch, ret_error);
+	init_texts(&dcp->paths, dcp->scratch);
+	init_texts(&dcp->fqns, dcp->scratch);
+	init_names(&dcp->transforms, dcp->scratch);
 }
 
 static bool read_part(const void *context, uint64_t offset, void *buffer, size_t size,
@@ -1030,6 +992,7 @@ bool fsdp_dcp_read(struct fsdp_dcp *dcp, const struct fsdp_source *source,
 	struct fsdp_torch checker = {
 		.model = dcp->model,
 		.scratch = dcp->scratch,
+		.kept = dcp->scratch,
 		.file = file,
 		.profile = FSDP_PROFILE_METADATA,
 	};
@@ -1040,12 +1003,8 @@ bool fsdp_dcp_read(struct fsdp_dcp *dcp, const struct fsdp_source *source,
 		.folds = dcp_folds,
 		.fold_count = dcp_fold_count,
 		.context = dcp,
-		.limits = dcp->reading->limits,
-		.findings = &dcp->model->findings,
-		.file = file,
 		.texts = dcp->scratch,
 	};
-	fsdp_torch_watch(&checker, &options, source->size, 0);
 	struct fsdp_pickle_parts parts = {
 		.read = read_part, .context = source, .size = source->size
 	};
@@ -1055,11 +1014,9 @@ bool fsdp_dcp_read(struct fsdp_dcp *dcp, const struct fsdp_source *source,
 	dcp->walked = 0;
 	forget_places(&dcp->paths, source->size);
 	forget_places(&dcp->fqns, source->size);
-	fsdp_arena_hold(dcp->scratch);
-	bool read = fsdp_pickle_read_parts(
-		&parts, dcp->scratch, &options, &parse.pickle, ret_error);
-	fsdp_arena_resume(dcp->scratch);
-	checker.pickle = parse.pickle;
+	bool read = fsdp_torch_read_with(
+		&checker, (struct fsdp_span){ 0 }, &parts, &options, ret_error);
+	parse.pickle = checker.pickle;
 	fsdp_torch_check(&checker);
 	if (!read && ret_error != NULL && *ret_error != NULL) {
 		/* A truncated pickle is damaged metadata, also if it has other errors. */

@@ -138,6 +138,8 @@ struct legacy {
 	struct fsdp_torch torch;
 	uint32_t extent_count; /* of storages that have one */
 
+	struct fsdp_error *error; /* of what `require` leaves for */
+
 	/* The tar only: what an id stands for. */
 	struct fsdp_names keys;
 	struct fsdp_vec numbers; /* uint32_t, by name - 1 */
@@ -154,26 +156,35 @@ static struct fsdp_findings *findings_of(const struct legacy *legacy)
 			.offset = where),                                      \
 		__VA_ARGS__)
 
-static bool fail(
-	const struct legacy *legacy, const char *what, struct fsdp_error **ret_error)
+/* Leaves the reading unless that is so, with legacy->error; of a tar with its member. */
+static void require(struct legacy *legacy, bool good)
+{
+	if (good)
+		return;
+	if (legacy->folder != NULL)
+		fsdp_error_add_member(&legacy->error,
+			legacy->member.data != NULL ? legacy->member : legacy->file);
+	fsdp_model_leave(legacy->reading->model, legacy->error);
+}
+
+static bool fail(struct legacy *legacy, const char *what)
 {
 	return fsdp_fail_rule(
-		ret_error, FSDP_ERROR_DAMAGED, "FI1047", legacy->at, "%s", what);
+		&legacy->error, FSDP_ERROR_DAMAGED, "FI1047", legacy->at, "%s", what);
 }
 
 /* ---- the pickles around the object ---- */
 
-/* Reads and checks the next one; *ret_top is its value. */
-static bool next_fact(
-	struct legacy *legacy, fsdp_ref *ret_top, struct fsdp_error **ret_error)
+/* Reads and checks the next one; its value. */
+static fsdp_ref next_fact(struct legacy *legacy)
 {
 	struct fsdp_reading *reading = legacy->reading;
 	struct fsdp_span stream;
 	uint64_t begin = legacy->at;
 	fsdp_arena_reset(&legacy->small);
-	if (!fsdp_torch_next_pickle(&legacy->source, &legacy->at, reading->limits,
-		    &legacy->small, &stream, ret_error))
-		return false;
+	require(legacy,
+		fsdp_torch_next_pickle(&legacy->source, &legacy->at, reading->limits,
+			&legacy->small, &stream, &legacy->error));
 	struct fsdp_pickle_options options = {
 		.limits = reading->limits,
 		.findings = findings_of(legacy),
@@ -184,24 +195,19 @@ static bool next_fact(
 	legacy->facts.pickle = NULL; /* the one before is gone */
 	fsdp_torch_watch(&legacy->facts, &options, stream.size, begin);
 	bool read = fsdp_pickle_read(
-		stream, &legacy->small, &options, &legacy->facts.pickle, ret_error);
+		stream, &legacy->small, &options, &legacy->facts.pickle, &legacy->error);
 	fsdp_torch_check(&legacy->facts);
-	if (!read)
-		return false;
-	*ret_top = fsdp_pickle_top(legacy->facts.pickle);
-	return true;
+	require(legacy, read);
+	return fsdp_pickle_top(legacy->facts.pickle);
 }
 
 /* What follows can be read even if this is wrong, so that is only a finding. */
-static bool read_facts(struct legacy *legacy, struct fsdp_error **ret_error)
+static void read_facts(struct legacy *legacy)
 {
 	uint64_t begin = legacy->at;
-	fsdp_ref top;
-	if (!next_fact(legacy, &top, ret_error))
-		return false;
+	fsdp_ref top = next_fact(legacy);
 	if (fsdp_pickle_kind(legacy->facts.pickle, top) != FSDP_PICKLE_DICT)
 		FIND(legacy, begin, "the machine information is not a dict");
-	return true;
 }
 
 /* ---- storages ---- */
@@ -213,7 +219,7 @@ static struct fsdp_extent *extent_of(const struct legacy *legacy, uint32_t stora
 }
 
 /* An extent for every storage that was named so far; none has a place yet. */
-static bool add_extents(struct legacy *legacy, struct fsdp_error **ret_error)
+static void add_extents(struct legacy *legacy)
 {
 	struct fsdp_torch *torch = &legacy->torch;
 	while (legacy->extent_count < torch->storages.count) {
@@ -225,24 +231,21 @@ static bool add_extents(struct legacy *legacy, struct fsdp_error **ret_error)
 			.offset = FSDP_UNKNOWN,
 			.missing = true,
 		};
-		if (fsdp_build_extent(legacy->reading->model, &extent,
-			    fsdp_torch_key(torch, i)) == FSDP_NONE)
-			return fsdp_model_fail(legacy->reading->model, ret_error);
+		fsdp_build_extent(
+			legacy->reading->model, &extent, fsdp_torch_key(torch, i));
 	}
-	return true;
 }
 
-static bool read_count(
-	struct legacy *legacy, uint64_t *ret_count, struct fsdp_error **ret_error)
+static uint64_t read_count(struct legacy *legacy)
 {
 	unsigned char bytes[8];
-	*ret_count = 0;
-	if (!fsdp_source_read(&legacy->source, legacy->at, bytes, 8, ret_error))
-		return false;
+	uint64_t count = 0;
+	require(legacy,
+		fsdp_source_read(&legacy->source, legacy->at, bytes, 8, &legacy->error));
 	for (size_t i = 8; i-- > 0;)
-		*ret_count = *ret_count << 8 | bytes[i];
+		count = count << 8 | bytes[i];
 	legacy->at += 8;
-	return true;
+	return count;
 }
 
 static int shown(struct fsdp_span key)
@@ -296,8 +299,7 @@ static void report_unplaced(struct legacy *legacy)
 
 /* The storages after the list of their keys. Where one cannot be stepped over, the others
  * cannot be found. */
-static bool place_listed(
-	struct legacy *legacy, fsdp_ref keys, struct fsdp_error **ret_error)
+static void place_listed(struct legacy *legacy, fsdp_ref keys)
 {
 	struct fsdp_pickle *pickle = legacy->facts.pickle;
 	struct fsdp_pickle_iterator iterator = { .ref = keys };
@@ -307,23 +309,20 @@ static bool place_listed(
 		uint32_t name = key.data != NULL ? fsdp_names_find_child(
 							   &legacy->torch.keys, 0, key)
 						 : FSDP_NONE;
-		uint64_t count;
 		if (name == FSDP_NONE) {
 			FIND(legacy, legacy->at,
 				"the list names storage %.*s, which no tensor has",
 				shown(key),
 				key.data != NULL ? (const char *)key.data : "");
-			return true;
+			return;
 		}
 		if (legacy->source.size - legacy->at < 8) {
 			FIND(legacy, legacy->at, "the file ends before storage %.*s",
 				shown(key), (const char *)key.data);
-			return true;
+			return;
 		}
-		if (!read_count(legacy, &count, ret_error))
-			return false;
-		if (!place_storage(legacy, name - 1, count))
-			return true;
+		if (!place_storage(legacy, name - 1, read_count(legacy)))
+			return;
 	}
 	uint64_t left = legacy->source.size - legacy->at;
 	legacy->reading->model->unaccounted += left;
@@ -332,19 +331,16 @@ static bool place_listed(
 			FSDP_PLACE(.file = legacy->file, .offset = legacy->at,
 				.length = left),
 			"%llu bytes follow the last storage", FSDP_LLU(left));
-	return true;
 }
 
-static bool read_listed(struct legacy *legacy, struct fsdp_error **ret_error)
+static void read_listed(struct legacy *legacy)
 {
 	uint64_t begin = legacy->at;
-	fsdp_ref top;
-	if (!next_fact(legacy, &top, ret_error))
-		return false;
+	fsdp_ref top = next_fact(legacy);
 	if (fsdp_pickle_kind(legacy->facts.pickle, top) == FSDP_PICKLE_LIST)
-		return place_listed(legacy, top, ret_error);
-	FIND(legacy, begin, "the keys of the storages are not a list");
-	return true;
+		place_listed(legacy, top);
+	else
+		FIND(legacy, begin, "the keys of the storages are not a list");
 }
 
 /* ---- the object ---- */
@@ -356,23 +352,24 @@ static bool read_storage(void *context, uint32_t storage, uint64_t offset, void 
 	const struct fsdp_extent *extent = extent_of(legacy, storage);
 	struct fsdp_source part;
 	if (extent->missing)
-		return fail(legacy, "a storage is missing", ret_error);
+		return fsdp_fail_rule(ret_error, FSDP_ERROR_DAMAGED, "FI1047", legacy->at,
+			"a storage is missing");
 	return fsdp_source_slice(&legacy->storages, extent->offset, extent->length, &part,
 		       ret_error) &&
 	       fsdp_source_read(&part, offset, buffer, size, ret_error);
 }
 
-static bool read_object(struct legacy *legacy, struct fsdp_error **ret_error)
+static void read_object(struct legacy *legacy)
 {
 	struct fsdp_span stream;
 	uint64_t begin = legacy->at;
-	if (!fsdp_torch_next_pickle(&legacy->source, &legacy->at, legacy->reading->limits,
-		    legacy->reading->model->arena, &stream, ret_error))
-		return false;
-	bool read = fsdp_torch_read(&legacy->torch, stream, begin, false, ret_error);
+	require(legacy, fsdp_torch_next_pickle(&legacy->source, &legacy->at,
+				legacy->reading->limits, legacy->reading->model->arena,
+				&stream, &legacy->error));
+	bool read = fsdp_torch_read(&legacy->torch, stream, begin, false, &legacy->error);
 	fsdp_torch_look_inside(&legacy->torch, stream);
 	fsdp_torch_check(&legacy->torch);
-	return read;
+	require(legacy, read);
 }
 
 static bool walk_object(struct legacy *legacy, struct fsdp_error **ret_error)
@@ -388,20 +385,25 @@ static bool walk_object(struct legacy *legacy, struct fsdp_error **ret_error)
 	return fsdp_torch_walk(&legacy->torch, ret_error);
 }
 
-static bool init_torch(struct legacy *legacy, struct fsdp_error **ret_error)
+/* Of a file, or (NULL) of the members of a tar. */
+static struct legacy *new_legacy(
+	struct fsdp_reading *reading, struct fsdp_span file, uint32_t file_id)
 {
-	struct fsdp_reading *reading = legacy->reading;
-	if (!fsdp_torch_init(&legacy->facts, reading->model, reading->scratch,
-		    reading->scratch, legacy->file, (struct fsdp_span){ 0 }, ret_error) ||
-		!fsdp_torch_init(&legacy->torch, reading->model, &legacy->pickles,
-			reading->scratch, legacy->file, (struct fsdp_span){ 0 },
-			ret_error))
-		return false;
+	struct legacy *legacy = FSDP_TAKE(reading->scratch, legacy, 1);
+	legacy->reading = reading;
+	legacy->file = file;
+	legacy->file_id = file_id;
+	fsdp_arena_init_below(&legacy->pickles, reading->scratch);
+	fsdp_arena_init_below(&legacy->small, reading->scratch);
+	(void)!fsdp_torch_init(&legacy->facts, reading->model, reading->scratch,
+		reading->scratch, file, (struct fsdp_span){ 0 }, NULL);
+	(void)!fsdp_torch_init(&legacy->torch, reading->model, &legacy->pickles,
+		reading->scratch, file, (struct fsdp_span){ 0 }, NULL);
 	legacy->torch.first_extent = (uint32_t)reading->model->extents.count;
 	legacy->torch.owner = legacy;
 	legacy->torch.ids = FSDP_IDS_LEGACY;
 	legacy->facts.profile = FSDP_PROFILE_METADATA;
-	return true;
+	return legacy;
 }
 
 /* ---- the stream ---- */
@@ -465,8 +467,7 @@ static bool is_part(struct fsdp_torch *torch, enum inlined_part part)
 /* Reads these pickles. *at is where the payload begins; false too: it is something else.
  */
 static bool read_parts(struct fsdp_torch *inner, struct fsdp_span bytes, uint64_t base,
-	size_t *at, const struct fsdp_pickle_global **ret_class,
-	struct fsdp_error **ret_error)
+	size_t *at, const struct fsdp_pickle_global **ret_class)
 {
 	for (enum inlined_part part = PART_PROTOCOL; part < PARTS; part++) {
 		struct fsdp_error *error = NULL;
@@ -474,10 +475,8 @@ static bool read_parts(struct fsdp_torch *inner, struct fsdp_span bytes, uint64_
 		inner->pickle = NULL;
 		bool read = fsdp_torch_read(inner, rest, base + *at, true, &error);
 		fsdp_torch_check(inner);
-		if (error != NULL && fsdp_error_code(error) == FSDP_ERROR_MEMORY) {
-			fsdp_error_free(error);
-			return fsdp_arena_fail(inner->scratch, ret_error);
-		}
+		if (error != NULL && fsdp_error_code(error) == FSDP_ERROR_MEMORY)
+			fsdp_model_leave(inner->model, error);
 		fsdp_error_free(error);
 		if (!read || !is_part(inner, part))
 			return false;
@@ -499,8 +498,7 @@ static bool is_payload(const struct fsdp_torch_storage *storage, struct fsdp_spa
 }
 
 static bool add_inlined(struct fsdp_torch *torch, const struct fsdp_torch *inner,
-	const struct fsdp_pickle_global *class, struct fsdp_torch_inlined *inlined,
-	struct fsdp_error **ret_error)
+	const struct fsdp_pickle_global *class, struct fsdp_torch_inlined *inlined)
 {
 	const struct fsdp_torch_storage *storage = fsdp_torch_storage(inner, 0);
 	size_t known = torch->storages.count;
@@ -511,115 +509,74 @@ static bool add_inlined(struct fsdp_torch *torch, const struct fsdp_torch *inner
 	key = fsdp_arena_copy(torch->model->arena, fsdp_span_text(text));
 	location =
 		fsdp_arena_copy(torch->model->arena, fsdp_torch_location(inner, 0)->text);
-	if (key.data == NULL || location.data == NULL)
-		return fsdp_arena_fail(torch->kept, ret_error);
-	if (!fsdp_torch_add_storage(torch, key, class, location, storage->numel,
-		    &inlined->storage, ret_error))
+	if (!fsdp_torch_add_storage(
+		    torch, key, class, location, storage->numel, &inlined->storage))
 		return false;
 	/* The value may have been taken from the memo. */
-	return torch->storages.count == known || fsdp_vec_add(&torch->inlined, inlined) ||
-	       fsdp_arena_fail(torch->kept, ret_error);
+	if (torch->storages.count != known)
+		fsdp_vec_append(&torch->inlined, inlined);
+	return true;
 }
 
 /* The storage in the bytes of a value, if pickle wrote them for one: a complete stream of
  * torch.save with nothing else in it. All of its pickles are checked. `begin` is the
- * position of the value in the pickle, and as_text whether it is text there. False
- * without an error: they are not. */
+ * position of the value in the pickle, and as_text whether it is text there. False:
+ * they are not. */
 static bool torch_take_inlined(struct fsdp_torch *torch, struct fsdp_span bytes,
-	struct fsdp_span value, bool as_text, uint32_t *ret_storage,
-	struct fsdp_error **ret_error)
+	struct fsdp_span value, bool as_text, uint32_t *ret_storage)
 {
 	const struct fsdp_pickle_global *class = NULL;
 	struct fsdp_torch_inlined inlined = { .begin = (uint64_t)(value.data -
 								  torch->stream.data) };
 	struct fsdp_torch inner;
-	struct fsdp_arena arena;
 	size_t at = (size_t)magic_bytes(bytes);
-	/* Any number of calls may share a value. */
 	if (at == 0 || value.data < torch->stream.data ||
-		inlined.begin > torch->stream.size ||
-		!fsdp_budget_work(torch->scratch->budget, bytes.size / 8, ret_error))
+		inlined.begin > torch->stream.size)
 		return false;
-	fsdp_arena_init(&arena, torch->scratch->budget);
+	/* Any number of calls may share a value. */
+	fsdp_model_work(torch->model, bytes.size / 8);
+	struct fsdp_arena *arena = fsdp_arena_new_below(torch->scratch);
 	inlined.end = inlined.begin + value.size;
-	bool good = fsdp_torch_init(&inner, torch->model, &arena, &arena, torch->file,
-		torch->member, ret_error);
+	(void)!fsdp_torch_init(
+		&inner, torch->model, arena, arena, torch->file, torch->member, NULL);
 	inner.ids = FSDP_IDS_LEGACY;
-	good = good &&
-	       read_parts(&inner, bytes, torch->base + inlined.begin, &at, &class,
-		       ret_error) &&
-	       is_payload(fsdp_torch_storage(&inner, 0),
-		       fsdp_span(bytes.data + at, bytes.size - at));
+	bool good = read_parts(&inner, bytes, torch->base + inlined.begin, &at, &class) &&
+		    is_payload(fsdp_torch_storage(&inner, 0),
+			    fsdp_span(bytes.data + at, bytes.size - at));
 	inlined.payload = as_text ? FSDP_UNKNOWN : inlined.begin + at + 8;
-	good = good && add_inlined(torch, &inner, class, &inlined, ret_error);
-	fsdp_arena_done(&arena);
+	good = good && add_inlined(torch, &inner, class, &inlined);
+	fsdp_arena_done(arena);
 	*ret_storage = inlined.storage;
 	return good;
 }
 
 /* ---- the file ---- */
 
-static bool read_all(struct legacy *legacy, struct fsdp_error **ret_error)
-{
-	if (!init_torch(legacy, ret_error))
-		return false;
-	uint64_t begin = legacy->at;
-	fsdp_ref top;
-	int64_t version;
-	if (!next_fact(legacy, &top, ret_error))
-		return false;
-	if (!fsdp_pickle_integer(legacy->facts.pickle, top, &version) ||
-		version != PROTOCOL)
-		FIND(legacy, begin, "the protocol version is not 1001");
-	if (!read_facts(legacy, ret_error) || !read_object(legacy, ret_error) ||
-		!add_extents(legacy, ret_error) || !read_listed(legacy, ret_error))
-		return false;
-	report_unplaced(legacy);
-	return walk_object(legacy, ret_error);
-}
-
-typedef bool (*reader)(struct legacy *legacy, struct fsdp_error **ret_error);
-
-static bool run(struct legacy *legacy, reader read, struct fsdp_error **ret_error)
-{
-	fsdp_arena_init(&legacy->pickles, legacy->reading->scratch->budget);
-	fsdp_arena_init(&legacy->small, legacy->reading->scratch->budget);
-	bool done = read(legacy, ret_error);
-	fsdp_arena_done(&legacy->small);
-	fsdp_arena_done(&legacy->pickles);
-	return done;
-}
-
-static struct legacy *new_legacy(
-	struct fsdp_reading *reading, struct fsdp_error **ret_error)
-{
-	struct legacy *legacy = FSDP_TAKE(reading->scratch, legacy, 1);
-	if (legacy == NULL) {
-		fsdp_arena_fail(reading->scratch, ret_error);
-		return NULL;
-	}
-	legacy->reading = reading;
-	return legacy;
-}
-
 static bool read_stream(struct fsdp_reading *reading, const struct fsdp_look *look,
 	struct fsdp_error **ret_error)
 {
-	struct legacy *legacy = new_legacy(reading, ret_error);
-	if (legacy == NULL)
-		return false;
-	legacy->source = legacy->storages = look->source;
-	legacy->at = magic_bytes(look->head);
-	legacy->file = look->path;
-	legacy->file_id =
-		fsdp_build_file(reading->model, look->path, look->source.size, FSDP_NONE);
+	struct legacy *legacy = new_legacy(reading, look->path,
+		fsdp_build_file(
+			reading->model, look->path, look->source.size, FSDP_NONE));
+	int64_t version;
 	reading->model->format = (struct fsdp_format){
 		.family = fsdp_family_torch_legacy.name,
 		.title = fsdp_family_torch_legacy.title,
 		.writer = "torch.save",
 	};
-	return legacy->file_id != FSDP_NONE ? run(legacy, read_all, ret_error)
-					    : fsdp_model_fail(reading->model, ret_error);
+	legacy->source = legacy->storages = look->source;
+	legacy->at = magic_bytes(look->head);
+	uint64_t begin = legacy->at;
+	fsdp_ref top = next_fact(legacy);
+	if (!fsdp_pickle_integer(legacy->facts.pickle, top, &version) ||
+		version != PROTOCOL)
+		FIND(legacy, begin, "the protocol version is not 1001");
+	read_facts(legacy);
+	read_object(legacy);
+	add_extents(legacy);
+	read_listed(legacy);
+	report_unplaced(legacy);
+	return walk_object(legacy, ret_error);
 }
 
 static const char *const rankless[] = { "torch-legacy", "torch-tar", NULL };
@@ -629,6 +586,7 @@ const struct fsdp_family fsdp_family_torch_legacy = {
 	.title = "PyTorch file (torch.save, legacy format of before 1.6, not zip)",
 	.recognise = recognise_stream,
 	.read = read_stream,
+	.leaves = true,
 	.has_pickles = true,
 	.rankless = rankless,
 };
@@ -648,57 +606,46 @@ static enum fsdp_sign recognise_tar(const struct fsdp_look *look)
 
 /* The next member is read from its start. That of a compressed tar is a file of its own:
  * what was compressed has no other place. */
-static bool open_member(
-	struct legacy *legacy, const char *name, struct fsdp_error **ret_error)
+static void open_member(struct legacy *legacy, const char *name)
 {
 	struct fsdp_span text = fsdp_span_text(name);
-	if (!fsdp_folder_source(legacy->folder, text, &legacy->source, ret_error))
-		return false;
+	require(legacy, fsdp_folder_source(
+				legacy->folder, text, &legacy->source, &legacy->error));
 	if (legacy->tar.size != 0) {
 		/* The member as a part of the tar that ends with it, so that offsets are
 		 * the tar's. */
 		legacy->at = fsdp_folder_offset(legacy->folder, text);
 		legacy->member = legacy->facts.member = legacy->torch.member = text;
-		return fsdp_source_slice(&legacy->tar, 0,
-			legacy->at + legacy->source.size, &legacy->source, ret_error);
+		require(legacy, fsdp_source_slice(&legacy->tar, 0,
+					legacy->at + legacy->source.size, &legacy->source,
+					&legacy->error));
+		return;
 	}
 	legacy->at = 0;
 	legacy->file = legacy->facts.file = legacy->torch.file = text;
 	legacy->file_id = fsdp_build_file(
 		legacy->reading->model, text, legacy->source.size, FSDP_NONE);
-	return legacy->file_id != FSDP_NONE ||
-	       fsdp_model_fail(legacy->reading->model, ret_error);
 }
 
 /* Keys are numbers, and texts in the ids. */
-static bool key_text(struct legacy *legacy, fsdp_ref key, struct fsdp_span *ret_text,
-	struct fsdp_error **ret_error)
+static struct fsdp_span key_text(struct legacy *legacy, fsdp_ref key)
 {
 	const struct fsdp_pickle *pickle = legacy->facts.pickle;
-	struct fsdp_arena *arena = legacy->reading->model->arena;
+	struct fsdp_span found = fsdp_pickle_text(pickle, key);
 	char text[24];
 	int64_t number;
-	*ret_text = fsdp_pickle_text(pickle, key);
 	if (fsdp_pickle_integer(pickle, key, &number))
-		*ret_text = fsdp_span(text,
+		found = fsdp_span(text,
 			(size_t)snprintf(text, sizeof text, "%lld", (long long)number));
-	if (ret_text->data == NULL)
-		return fail(legacy, "a key is not a number", ret_error);
-	*ret_text = fsdp_arena_copy(arena, *ret_text);
-	return ret_text->data != NULL || fsdp_arena_fail(arena, ret_error);
+	require(legacy, found.data != NULL || fail(legacy, "a key is not a number"));
+	return fsdp_arena_copy(legacy->reading->model->arena, found);
 }
 
 /* Sets the number of the storage with this id. */
-static bool set_number(struct legacy *legacy, struct fsdp_span key, uint32_t number,
-	struct fsdp_error **ret_error)
+static void set_number(struct legacy *legacy, struct fsdp_span key, uint32_t number)
 {
 	uint32_t name = fsdp_names_child(&legacy->keys, 0, key);
-	if (name == FSDP_NONE)
-		return fsdp_arena_fail(legacy->reading->scratch, ret_error);
-	if (name > legacy->numbers.count && fsdp_vec_push(&legacy->numbers) == NULL)
-		return fsdp_arena_fail(legacy->reading->scratch, ret_error);
-	*(uint32_t *)fsdp_vec_at(&legacy->numbers, name - 1) = number;
-	return true;
+	*(uint32_t *)fsdp_vec_reach(&legacy->numbers, name - 1) = number;
 }
 
 static bool find_number(
@@ -711,111 +658,79 @@ static bool find_number(
 	return true;
 }
 
-static bool read_records(struct legacy *legacy,
-	bool (*read_record)(
-		struct legacy *legacy, fsdp_ref top, struct fsdp_error **ret_error),
-	struct fsdp_error **ret_error)
+static void read_records(
+	struct legacy *legacy, void (*read_record)(struct legacy *legacy, fsdp_ref top))
 {
-	fsdp_ref top;
+	fsdp_ref top = next_fact(legacy);
 	int64_t count;
-	if (!next_fact(legacy, &top, ret_error))
-		return false;
-	if (!fsdp_pickle_integer(legacy->facts.pickle, top, &count))
-		return fail(legacy, "the member does not begin with a count", ret_error);
+	require(legacy, fsdp_pickle_integer(legacy->facts.pickle, top, &count) ||
+				fail(legacy, "the member does not begin with a count"));
 	for (int64_t i = 0; i < count; i++)
-		if (!next_fact(legacy, &top, ret_error) ||
-			!read_record(legacy, top, ret_error))
-			return false;
-	return true;
+		read_record(legacy, next_fact(legacy));
 }
 
-static bool read_tar_storage(
-	struct legacy *legacy, fsdp_ref top, struct fsdp_error **ret_error)
+static void read_tar_storage(struct legacy *legacy, fsdp_ref top)
 {
 	struct fsdp_pickle *pickle = legacy->facts.pickle;
-	struct fsdp_arena *arena = legacy->reading->model->arena;
 	fsdp_ref class = fsdp_pickle_item(pickle, top, 2);
 	struct fsdp_span key,
 		location = fsdp_pickle_text(pickle, fsdp_pickle_item(pickle, top, 1));
 	uint64_t numel;
 	uint32_t storage;
-	if (fsdp_pickle_kind(pickle, class) != FSDP_PICKLE_GLOBAL ||
-		location.data == NULL)
-		return fail(legacy, "a storage is not described as one", ret_error);
-	location = fsdp_arena_copy(arena, location);
-	if (location.data == NULL)
-		return fsdp_arena_fail(arena, ret_error);
-	if (!key_text(legacy, fsdp_pickle_item(pickle, top, 0), &key, ret_error) ||
-		!read_count(legacy, &numel, ret_error))
-		return false;
-	if (!fsdp_torch_add_storage(&legacy->torch, key, fsdp_pickle_named(pickle, class),
-		    location, numel, &storage, ret_error))
-		return fail(legacy, "a storage has an unknown class", ret_error);
-	if (!add_extents(legacy, ret_error))
-		return false;
-	if (!place_storage(legacy, storage, numel))
-		return fail(legacy, "the member ends inside a storage", ret_error);
-	return set_number(legacy, key, storage << 2 | FSDP_TORCH_STORAGE, ret_error);
+	require(legacy, (fsdp_pickle_kind(pickle, class) == FSDP_PICKLE_GLOBAL &&
+				location.data != NULL) ||
+				fail(legacy, "a storage is not described as one"));
+	location = fsdp_arena_copy(legacy->reading->model->arena, location);
+	key = key_text(legacy, fsdp_pickle_item(pickle, top, 0));
+	numel = read_count(legacy);
+	require(legacy,
+		fsdp_torch_add_storage(&legacy->torch, key,
+			fsdp_pickle_named(pickle, class), location, numel, &storage) ||
+			fail(legacy, "a storage has an unknown class"));
+	add_extents(legacy);
+	require(legacy, place_storage(legacy, storage, numel) ||
+				fail(legacy, "the member ends inside a storage"));
+	set_number(legacy, key, storage << 2 | FSDP_TORCH_STORAGE);
 }
 
-static bool read_tar_part(
-	struct legacy *legacy, fsdp_ref item, struct fsdp_error **ret_error)
+static void read_tar_part(struct legacy *legacy, fsdp_ref item)
 {
 	struct fsdp_pickle *pickle = legacy->facts.pickle;
-	struct fsdp_span key, root;
-	uint32_t number;
+	struct fsdp_span key = key_text(legacy, fsdp_pickle_item(pickle, item, 0));
+	struct fsdp_span root = key_text(legacy, fsdp_pickle_item(pickle, item, 1));
+	uint32_t number = FSDP_NONE;
 	int64_t offset, numel;
-	if (!key_text(legacy, fsdp_pickle_item(pickle, item, 0), &key, ret_error) ||
-		!key_text(legacy, fsdp_pickle_item(pickle, item, 1), &root, ret_error))
-		return false;
 	if (!find_number(legacy, root, &number) ||
 		fsdp_torch_kind(number) != FSDP_TORCH_STORAGE ||
 		!fsdp_pickle_integer(
 			pickle, fsdp_pickle_item(pickle, item, 2), &offset) ||
 		!fsdp_pickle_integer(pickle, fsdp_pickle_item(pickle, item, 3), &numel) ||
 		offset < 0 || numel < 0)
-		return fail(
-			legacy, "a part of a storage is not described as one", ret_error);
-	return fsdp_torch_add_part(&legacy->torch, fsdp_torch_index(number),
-		       (uint64_t)offset, (uint64_t)numel, &number, ret_error) &&
-	       set_number(legacy, key, number, ret_error);
+		require(legacy,
+			fail(legacy, "a part of a storage is not described as one"));
+	set_number(legacy, key,
+		fsdp_torch_add_part(&legacy->torch, fsdp_torch_index(number),
+			(uint64_t)offset, (uint64_t)numel));
 }
 
-/* i32 dimensions, 4 bytes of an older layout, sizes, strides, offset. */
-static bool read_view(struct legacy *legacy, int64_t *shape, int64_t *stride,
-	size_t *ret_dims, uint64_t *ret_offset, struct fsdp_error **ret_error)
-{
-	uint64_t number;
-	if (!read_count(legacy, &number, ret_error))
-		return false;
-	size_t dims = *ret_dims = number & 0xffffffff;
-	if (dims > FSDP_DIMS_MAX)
-		return fail(legacy, "a tensor has more than 64 dimensions", ret_error);
-	for (size_t i = 0; i < 2 * dims; i++) {
-		if (!read_count(legacy, &number, ret_error))
-			return false;
-		*(i < dims ? &shape[i] : &stride[i - dims]) = (int64_t)number;
-	}
-	return read_count(legacy, ret_offset, ret_error);
-}
-
-static bool read_tar_tensor(
-	struct legacy *legacy, fsdp_ref top, struct fsdp_error **ret_error)
+/* After two keys: i32 dimensions, 4 bytes of an older layout, sizes, strides, offset. */
+static void read_tar_tensor(struct legacy *legacy, fsdp_ref top)
 {
 	struct fsdp_pickle *pickle = legacy->facts.pickle;
-	int64_t shape[FSDP_DIMS_MAX], stride[FSDP_DIMS_MAX];
-	struct fsdp_span key, root;
-	size_t dims;
+	struct fsdp_span key = key_text(legacy, fsdp_pickle_item(pickle, top, 0));
+	struct fsdp_span root = key_text(legacy, fsdp_pickle_item(pickle, top, 1));
+	int64_t sizes[2 * FSDP_DIMS_MAX]; /* and strides */
+	size_t dims = read_count(legacy) & 0xffffffff;
 	uint64_t offset, begin = 0;
-	uint32_t number;
-	if (!key_text(legacy, fsdp_pickle_item(pickle, top, 0), &key, ret_error) ||
-		!key_text(legacy, fsdp_pickle_item(pickle, top, 1), &root, ret_error) ||
-		!read_view(legacy, shape, stride, &dims, &offset, ret_error))
-		return false;
-	if (!find_number(legacy, root, &number) ||
-		fsdp_torch_kind(number) == FSDP_TORCH_TENSOR)
-		return fail(
-			legacy, "a tensor views a storage that is missing", ret_error);
+	uint32_t number = FSDP_NONE;
+	require(legacy, dims <= FSDP_DIMS_MAX ||
+				fail(legacy, "a tensor has more than 64 dimensions"));
+	for (size_t i = 0; i < 2 * dims; i++)
+		sizes[i] = (int64_t)read_count(legacy);
+	offset = read_count(legacy);
+	require(legacy, (find_number(legacy, root, &number) &&
+				fsdp_torch_kind(number) != FSDP_TORCH_TENSOR) ||
+				fail(legacy, "a tensor views a storage that is missing"));
 	uint32_t storage = fsdp_torch_index(number);
 	if (fsdp_torch_kind(number) == FSDP_TORCH_PART) {
 		const struct fsdp_torch_part *part =
@@ -823,92 +738,41 @@ static bool read_tar_tensor(
 		storage = part->storage;
 		begin = part->offset;
 	}
-	if (!fsdp_add(begin, offset, &offset))
-		return fail(legacy, "a tensor has no start offset", ret_error);
-	uint32_t tensor = fsdp_torch_add_view(
-		&legacy->torch, storage, offset, shape, stride, dims, ret_error);
-	return tensor != FSDP_NONE &&
-	       set_number(legacy, key, tensor << 2 | FSDP_TORCH_TENSOR, ret_error);
+	require(legacy, fsdp_add(begin, offset, &offset) ||
+				fail(legacy, "a tensor has no start offset"));
+	set_number(legacy, key,
+		fsdp_torch_add_view(
+			&legacy->torch, storage, offset, sizes, sizes + dims, dims));
 }
 
 /* Ids are texts of keys; some files made by hand spell storages as the stream does. */
-static bool fold_key(void *context, struct fsdp_pickle *pickle, fsdp_ref id,
-	uint32_t *ret_number, struct fsdp_error **ret_error)
+static bool fold_key(
+	void *context, struct fsdp_pickle *pickle, fsdp_ref id, uint32_t *ret_number)
 {
 	struct fsdp_torch *torch = context;
 	struct fsdp_span key = fsdp_pickle_text(pickle, id);
 	if (key.data != NULL)
 		return find_number(torch->owner, key, ret_number);
-	return fsdp_torch_fold_persistent(context, pickle, id, ret_number, ret_error);
-}
-
-static bool read_storages(struct legacy *legacy, struct fsdp_error **ret_error)
-{
-	if (!open_member(legacy, "storages", ret_error))
-		return false;
-	legacy->storages = legacy->source;
-	if (!read_records(legacy, read_tar_storage, ret_error))
-		return false;
-	fsdp_ref top, none, item;
-	if (!next_fact(legacy, &top, ret_error))
-		return false;
-	struct fsdp_pickle_iterator iterator = { .ref = top };
-	while (fsdp_pickle_next(legacy->facts.pickle, &iterator, &none, &item))
-		if (!read_tar_part(legacy, item, ret_error))
-			return false;
-	return true;
-}
-
-static bool read_tar_all(struct legacy *legacy, struct fsdp_error **ret_error)
-{
-	struct fsdp_arena *scratch = legacy->reading->scratch;
-	fsdp_vec_init(&legacy->numbers, scratch, sizeof(uint32_t));
-	if (!fsdp_names_init(&legacy->keys, scratch))
-		return fsdp_arena_fail(scratch, ret_error);
-	if (!init_torch(legacy, ret_error))
-		return false;
-	legacy->torch.fold_persistent = fold_key;
-	if (!open_member(legacy, "sys_info", ret_error) ||
-		!read_facts(legacy, ret_error) || !read_storages(legacy, ret_error))
-		return fsdp_error_add_member(ret_error,
-			legacy->member.data != NULL ? legacy->member : legacy->file);
-	if (fsdp_folder_has(legacy->folder, "tensors", FSDP_ENTRY_FILE) &&
-		(!open_member(legacy, "tensors", ret_error) ||
-			!read_records(legacy, read_tar_tensor, ret_error)))
-		return fsdp_error_add_member(ret_error,
-			legacy->member.data != NULL ? legacy->member : legacy->file);
-	if (!(open_member(legacy, "pickle", ret_error) &&
-		    read_object(legacy, ret_error) && add_extents(legacy, ret_error)))
-		return fsdp_error_add_member(ret_error,
-			legacy->member.data != NULL ? legacy->member : legacy->file);
-	report_unplaced(legacy);
-	return walk_object(legacy, ret_error);
-}
-
-/* One file, whatever its members are. */
-static bool open_tar(struct legacy *legacy, const struct fsdp_look *look,
-	struct fsdp_error **ret_error)
-{
-	struct fsdp_model *model = legacy->reading->model;
-	legacy->tar = look->source;
-	legacy->file = look->tar;
-	legacy->file_id = fsdp_build_file(model, look->tar, look->source.size, FSDP_NONE);
-	if (legacy->file_id == FSDP_NONE)
-		return fsdp_model_fail(model, ret_error);
-	fsdp_model_file(model, legacy->file_id)->is_tar = true;
-	return true;
+	return fsdp_torch_fold_persistent(context, pickle, id, ret_number);
 }
 
 static bool read_tar(struct fsdp_reading *reading, const struct fsdp_look *look,
 	struct fsdp_error **ret_error)
 {
-	struct legacy *legacy = new_legacy(reading, ret_error);
-	if (legacy == NULL)
-		return false;
+	struct fsdp_model *model = reading->model;
+	bool is_one_file = look->tar.data != NULL; /* whatever its members are */
+	struct legacy *legacy = new_legacy(reading, look->tar, FSDP_NONE);
+	if (is_one_file) {
+		legacy->tar = look->source;
+		legacy->file_id =
+			fsdp_build_file(model, look->tar, look->source.size, FSDP_NONE);
+		fsdp_model_file(model, legacy->file_id)->is_tar = true;
+	}
 	legacy->folder = look->folder;
-	if (look->tar.data != NULL && !open_tar(legacy, look, ret_error))
-		return false;
-	reading->model->format = (struct fsdp_format){
+	legacy->torch.fold_persistent = fold_key;
+	fsdp_vec_init(&legacy->numbers, reading->scratch, sizeof(uint32_t));
+	(void)!fsdp_names_init(&legacy->keys, reading->scratch);
+	model->format = (struct fsdp_format){
 		.family = fsdp_family_torch_tar.name,
 		.title = fsdp_family_torch_tar.title,
 		.writer = "torch.save",
@@ -916,7 +780,24 @@ static bool read_tar(struct fsdp_reading *reading, const struct fsdp_look *look,
 	fsdp_find(findings_of(legacy), FSDP_RULE_TAR_CHECKPOINT,
 		FSDP_PLACE(.file = { 0 }),
 		"this is the tar of torch 0.1, which torch loads without restrictions before 2.6 and refuses since");
-	return run(legacy, read_tar_all, ret_error);
+	open_member(legacy, "sys_info");
+	read_facts(legacy);
+	open_member(legacy, "storages");
+	legacy->storages = legacy->source;
+	read_records(legacy, read_tar_storage);
+	fsdp_ref none, item;
+	struct fsdp_pickle_iterator iterator = { .ref = next_fact(legacy) };
+	while (fsdp_pickle_next(legacy->facts.pickle, &iterator, &none, &item))
+		read_tar_part(legacy, item);
+	if (fsdp_folder_has(legacy->folder, "tensors", FSDP_ENTRY_FILE)) {
+		open_member(legacy, "tensors");
+		read_records(legacy, read_tar_tensor);
+	}
+	open_member(legacy, "pickle");
+	read_object(legacy);
+	add_extents(legacy);
+	report_unplaced(legacy);
+	return walk_object(legacy, ret_error);
 }
 
 const struct fsdp_family fsdp_family_torch_tar = {
@@ -924,6 +805,7 @@ const struct fsdp_family fsdp_family_torch_tar = {
 	.title = "PyTorch file (tar of torch 0.1)",
 	.recognise = recognise_tar,
 	.read = read_tar,
+	.leaves = true,
 };
 
 /* ---- bare pickles ---- */
@@ -1105,6 +987,7 @@ struct pickles {
 	struct fsdp_reading *reading;
 	const struct fsdp_look *look;
 	uint32_t file_id;
+	struct fsdp_arena arena; /* of the pickle that is read */
 	struct fsdp_torch torch;
 	uint64_t at;
 };
@@ -1125,7 +1008,7 @@ static const struct fsdp_torch_inlined *inlined_at(
 	return inlined;
 }
 
-static bool add_bare_extents(struct pickles *file, struct fsdp_error **ret_error)
+static void add_bare_extents(struct pickles *file)
 {
 	struct fsdp_model *model = file->reading->model;
 	size_t next = 0;
@@ -1147,11 +1030,8 @@ static bool add_bare_extents(struct pickles *file, struct fsdp_error **ret_error
 			extent.length = extent.size;
 			extent.missing = false;
 		}
-		if (fsdp_build_extent(model, &extent, fsdp_torch_key(&file->torch, i)) ==
-			FSDP_NONE)
-			return fsdp_model_fail(model, ret_error);
+		fsdp_build_extent(model, &extent, fsdp_torch_key(&file->torch, i));
 	}
-	return true;
 }
 
 /* Once for the file. What is on no device has no bytes anywhere. */
@@ -1202,23 +1082,22 @@ static bool walk_tensors(struct pickles *file, struct fsdp_error **ret_error)
 	fsdp_reading_resolve_world(
 		reading, file->file_id, torch->world_size, torch->world_whole);
 	bool walked = fsdp_torch_walk(torch, ret_error);
-	if (!add_bare_extents(file, ret_error) || !walked)
-		return false;
-	report_missing(file);
-	return true;
+	add_bare_extents(file);
+	if (walked)
+		report_missing(file);
+	return walked;
 }
 
 /* ---- one pickle after the other ---- */
 
-static bool read_one(
-	struct pickles *file, struct fsdp_arena *arena, struct fsdp_error **ret_error)
+static bool read_one(struct pickles *file, struct fsdp_error **ret_error)
 {
 	struct fsdp_reading *reading = file->reading;
 	struct fsdp_span stream;
 	uint64_t begin = file->at;
 	if (!fsdp_torch_next_pickle(&file->look->source, &file->at, reading->limits,
 		    reading->model->arena, &stream, ret_error) ||
-		!fsdp_torch_init(&file->torch, reading->model, arena, arena,
+		!fsdp_torch_init(&file->torch, reading->model, &file->arena, &file->arena,
 			file->look->path, (struct fsdp_span){ 0 }, ret_error))
 		return false;
 	file->torch.first_extent = (uint32_t)reading->model->extents.count;
@@ -1239,8 +1118,6 @@ static bool read(struct fsdp_reading *reading, const struct fsdp_look *look,
 	struct fsdp_error **ret_error)
 {
 	struct pickles *file = FSDP_TAKE(reading->scratch, file, 1);
-	if (file == NULL)
-		return fsdp_arena_fail(reading->scratch, ret_error);
 	file->reading = reading;
 	file->look = look;
 	reading->model->format = (struct fsdp_format){
@@ -1249,14 +1126,11 @@ static bool read(struct fsdp_reading *reading, const struct fsdp_look *look,
 	};
 	file->file_id = fsdp_build_file(
 		reading->model, look->path, look->source.size, reading->rank);
-	if (file->file_id == FSDP_NONE)
-		return fsdp_model_fail(reading->model, ret_error);
 	/* What follows the first is looked at for what it would call, as long as it is
 	 * pickles. */
 	uint64_t most = fsdp_limit(file->reading->limits, FSDP_LIMIT_PICKLE_STREAMS);
 	for (uint64_t count = 0; file->at < file->look->source.size; count++) {
 		struct fsdp_error *error = NULL;
-		struct fsdp_arena arena;
 		if (count == most)
 			return fsdp_fail_limit(
 				ret_error, FSDP_LIMIT_PICKLE_STREAMS, most);
@@ -1267,13 +1141,12 @@ static bool read(struct fsdp_reading *reading, const struct fsdp_look *look,
 					.length = file->look->source.size - file->at),
 				"%llu bytes follow the pickle",
 				FSDP_LLU(file->look->source.size - file->at));
-		fsdp_arena_init(&arena, file->reading->scratch->budget);
-		bool read = read_one(file, &arena, count == 0 ? ret_error : &error);
-		fsdp_arena_done(&arena);
-		bool fatal = error != NULL && fsdp_error_code(error) == FSDP_ERROR_MEMORY;
+		fsdp_arena_init_below(&file->arena, reading->scratch);
+		bool read = read_one(file, count == 0 ? ret_error : &error);
+		fsdp_arena_done(&file->arena);
+		if (error != NULL && fsdp_error_code(error) == FSDP_ERROR_MEMORY)
+			fsdp_model_leave(reading->model, error);
 		fsdp_error_free(error);
-		if (fatal)
-			return fsdp_arena_fail(file->reading->scratch, ret_error);
 		if (!read)
 			return count != 0;
 	}
@@ -1285,5 +1158,6 @@ const struct fsdp_family fsdp_family_pickle = {
 	.title = "bare pickle (not a torch.save file)",
 	.recognise = recognise,
 	.read = read,
+	.leaves = true,
 	.has_pickles = true,
 };

@@ -27,6 +27,9 @@
 
 #include <stdio.h>
 
+/* What folded numbers count at most. */
+enum { INDEX_MOST = 1 << 27 };
+
 static const struct fsdp_fold *torch_folds(size_t *ret_count);
 
 /* ---- sizes, dtypes, layouts, storages ---- */
@@ -124,31 +127,22 @@ static const char *torch_layout(
 		fsdp_span(text.data + prefix.size, text.size - prefix.size));
 }
 
-/* Keeps a torch tensor, answers with its index or FSDP_NONE. */
-static uint32_t torch_add(struct fsdp_torch *torch,
-	const struct fsdp_torch_tensor *tensor, struct fsdp_error **ret_error)
+/* Adds an item of a list that folded numbers count; answers with the number. */
+static uint32_t torch_add(
+	struct fsdp_vec *list, const void *item, enum fsdp_torch_kind kind)
 {
-	size_t index = torch->tensors.count;
-	struct fsdp_torch_tensor *place =
-		index < (1u << 27) ? fsdp_vec_push(&torch->tensors) : NULL;
-	if (place == NULL) {
-		fsdp_arena_fail(torch->scratch, ret_error);
-		return FSDP_NONE;
-	}
-	*place = *tensor;
-	return (uint32_t)index;
+	uint32_t index = (uint32_t)list->count;
+	if (list->count >= INDEX_MOST)
+		fsdp_arena_leave(list->arena);
+	fsdp_vec_append(list, item);
+	return index << 2 | kind;
 }
 
 /* A record for rare facts, all absent. */
-static struct fsdp_torch_rare *add_rare(
-	struct fsdp_torch *torch, uint32_t *ret_index, struct fsdp_error **ret_error)
+static struct fsdp_torch_rare *add_rare(struct fsdp_torch *torch, uint32_t *ret_index)
 {
 	*ret_index = (uint32_t)torch->rares.count;
 	struct fsdp_torch_rare *rare = fsdp_vec_push(&torch->rares);
-	if (rare == NULL) {
-		fsdp_arena_fail(torch->scratch, ret_error);
-		return NULL;
-	}
 	*rare = (struct fsdp_torch_rare){
 		.quantizer = FSDP_NONE,
 		.placement = FSDP_NONE,
@@ -167,28 +161,23 @@ uint64_t fsdp_torch_storage_bytes(const struct fsdp_torch_storage *storage)
 }
 
 /* Nearly all storages of a file have one location, and neighbours the same one. */
-static bool keep_location(struct fsdp_torch *torch, struct fsdp_span location,
-	uint32_t *ret_index, struct fsdp_error **ret_error)
+static uint32_t keep_location(struct fsdp_torch *torch, struct fsdp_span location)
 {
 	size_t count = torch->locations.count;
 	for (size_t i = count; i-- > 0 && count - i <= 16;) {
 		const struct fsdp_torch_location *known =
 			fsdp_vec_at(&torch->locations, i);
-		if (fsdp_span_equal(known->text, location)) {
-			*ret_index = (uint32_t)i;
-			return true;
-		}
+		if (fsdp_span_equal(known->text, location))
+			return (uint32_t)i;
 	}
-	if (!fsdp_vec_add(&torch->locations,
-		    &(struct fsdp_torch_location){ location, FSDP_NONE }))
-		return fsdp_arena_fail(torch->kept, ret_error);
-	*ret_index = (uint32_t)count;
-	return true;
+	fsdp_vec_append(
+		&torch->locations, &(struct fsdp_torch_location){ location, FSDP_NONE });
+	return (uint32_t)count;
 }
 
 bool fsdp_torch_add_storage(struct fsdp_torch *torch, struct fsdp_span key,
 	const struct fsdp_pickle_global *global, struct fsdp_span location,
-	uint64_t numel, uint32_t *ret_index, struct fsdp_error **ret_error)
+	uint64_t numel, uint32_t *ret_index)
 {
 	if (!fsdp_span_is(global->module, "torch") &&
 		!fsdp_span_is(global->module, "torch.cuda") &&
@@ -199,26 +188,19 @@ bool fsdp_torch_add_storage(struct fsdp_torch *torch, struct fsdp_span key,
 		return false;
 	/* Any number of storages may share a text of any length, and a location is
 	 * compared with several. */
-	if (!fsdp_budget_work(
-		    torch->kept->budget, key.size / 8 + location.size, ret_error))
-		return false;
+	fsdp_model_work(torch->model, key.size / 8 + location.size);
 	uint32_t name = fsdp_names_child(&torch->keys, 0, key);
-	uint32_t where = 0;
-	if (name == FSDP_NONE)
-		return fsdp_arena_fail(torch->kept, ret_error);
-	if (!keep_location(torch, location, &where, ret_error))
-		return false;
+	uint32_t where = keep_location(torch, location);
 	uint32_t index = name - 1;
 	if (index == torch->storages.count) {
-		struct fsdp_torch_storage *storage = fsdp_vec_push(&torch->storages);
-		if (storage == NULL || index >= (1u << 27))
-			return fsdp_arena_fail(torch->kept, ret_error);
-		*storage = (struct fsdp_torch_storage){
-			.numel = numel,
-			.location = where,
-			.dtype = (uint8_t)dtype,
-			.untyped = fsdp_span_is(global->name, "UntypedStorage"),
-		};
+		(void)torch_add(&torch->storages,
+			&(struct fsdp_torch_storage){
+				.numel = numel,
+				.location = where,
+				.dtype = (uint8_t)dtype,
+				.untyped = fsdp_span_is(global->name, "UntypedStorage"),
+			},
+			FSDP_TORCH_STORAGE);
 	} else {
 		struct fsdp_torch_storage *storage = fsdp_torch_storage(torch, index);
 		if (storage->numel != numel || storage->dtype != dtype ||
@@ -230,21 +212,15 @@ bool fsdp_torch_add_storage(struct fsdp_torch *torch, struct fsdp_span key,
 	return true;
 }
 
-bool fsdp_torch_add_part(struct fsdp_torch *torch, uint32_t storage, uint64_t offset,
-	uint64_t numel, uint32_t *ret_number, struct fsdp_error **ret_error)
+uint32_t fsdp_torch_add_part(
+	struct fsdp_torch *torch, uint32_t storage, uint64_t offset, uint64_t numel)
 {
-	size_t index = torch->parts.count;
-	struct fsdp_torch_part *part =
-		index < (1u << 27) ? fsdp_vec_push(&torch->parts) : NULL;
-	if (part == NULL)
-		return fsdp_arena_fail(torch->scratch, ret_error);
-	*part = (struct fsdp_torch_part){ storage, offset, numel };
-	*ret_number = (uint32_t)index << 2 | FSDP_TORCH_PART;
-	return true;
+	return torch_add(&torch->parts,
+		&(struct fsdp_torch_part){ storage, offset, numel }, FSDP_TORCH_PART);
 }
 
-bool fsdp_torch_fold_persistent(void *context, struct fsdp_pickle *pickle, fsdp_ref id,
-	uint32_t *ret_number, struct fsdp_error **ret_error)
+bool fsdp_torch_fold_persistent(
+	void *context, struct fsdp_pickle *pickle, fsdp_ref id, uint32_t *ret_number)
 {
 	struct fsdp_torch *torch = context;
 	int64_t numel;
@@ -255,10 +231,11 @@ bool fsdp_torch_fold_persistent(void *context, struct fsdp_pickle *pickle, fsdp_
 		struct fsdp_span text = fsdp_pickle_text(pickle, id);
 		if (!fsdp_span_begins(text, FSDP_SPAN("('storage', <class '")))
 			return false;
-		fsdp_fail_rule(ret_error, FSDP_ERROR_UNSUPPORTED, "FI9002", FSDP_UNKNOWN,
+		struct fsdp_error *error = NULL;
+		fsdp_fail_rule(&error, FSDP_ERROR_UNSUPPORTED, "FI9002", FSDP_UNKNOWN,
 			"saved with pickle_protocol=0: torch writes the ids of storages as text that it cannot read");
-		return fsdp_error_add_hint(
-			ret_error, "save it again without pickle_protocol=0");
+		fsdp_error_add_hint(&error, "save it again without pickle_protocol=0");
+		fsdp_pickle_leave(pickle, error);
 	}
 	if (fsdp_pickle_kind(pickle, id) != FSDP_PICKLE_TUPLE || count < 5 || count > 6 ||
 		!fsdp_span_is(fsdp_pickle_text(pickle, fsdp_pickle_item(pickle, id, 0)),
@@ -286,19 +263,21 @@ bool fsdp_torch_fold_persistent(void *context, struct fsdp_pickle *pickle, fsdp_
 	/* A sixth item of the id, if it is there and no None: (key, offset, numel) of a
 	 * part of the storage. */
 	if (!fsdp_torch_add_storage(
-		    torch, key, global, location, (uint64_t)numel, &index, ret_error))
+		    torch, key, global, location, (uint64_t)numel, &index))
 		return false;
 	fsdp_ref view = fsdp_pickle_item(pickle, id, 5);
 	int64_t offset, part_numel;
 	*ret_number = index << 2 | FSDP_TORCH_STORAGE;
 	if (fsdp_pickle_kind(pickle, view) != FSDP_PICKLE_TUPLE)
 		return true;
-	return fsdp_pickle_integer(pickle, fsdp_pickle_item(pickle, view, 1), &offset) &&
-	       fsdp_pickle_integer(
-		       pickle, fsdp_pickle_item(pickle, view, 2), &part_numel) &&
-	       offset >= 0 && part_numel >= 0 &&
-	       fsdp_torch_add_part(torch, index, (uint64_t)offset, (uint64_t)part_numel,
-		       ret_number, ret_error);
+	if (!fsdp_pickle_integer(pickle, fsdp_pickle_item(pickle, view, 1), &offset) ||
+		!fsdp_pickle_integer(
+			pickle, fsdp_pickle_item(pickle, view, 2), &part_numel) ||
+		offset < 0 || part_numel < 0)
+		return false;
+	*ret_number =
+		fsdp_torch_add_part(torch, index, (uint64_t)offset, (uint64_t)part_numel);
+	return true;
 }
 
 /* ---- rebuild functions ---- */
@@ -371,9 +350,8 @@ static bool read_storage(struct fsdp_torch *torch, struct fsdp_pickle *pickle,
 
 /* Puts shape and strides into the pool; what cannot be a tensor is noted, not refused,
  * because only the walk has its name. */
-static bool set_view(struct fsdp_torch *torch, struct fsdp_torch_tensor *tensor,
-	const int64_t *shape, size_t dims, const int64_t *stride, size_t stride_dims,
-	struct fsdp_error **ret_error)
+static void set_view(struct fsdp_torch *torch, struct fsdp_torch_tensor *tensor,
+	const int64_t *shape, size_t dims, const int64_t *stride, size_t stride_dims)
 {
 	int64_t packed[2 * FSDP_DIMS_MAX];
 	uint64_t numel;
@@ -381,17 +359,17 @@ static bool set_view(struct fsdp_torch *torch, struct fsdp_torch_tensor *tensor,
 	tensor->contiguous = true;
 	if (dims != stride_dims) {
 		tensor->broken = "size and stride have different numbers of dimensions";
-		return true;
+		return;
 	}
 	if (!fsdp_numel(shape, dims, &numel) || numel > INT64_MAX) {
 		tensor->broken = "its size is negative or overflows";
-		return true;
+		return;
 	}
 	uint64_t expected = 1;
 	for (size_t i = dims; i-- > 0;) {
 		if (stride[i] < 0) {
 			tensor->broken = "it has a negative stride";
-			return true;
+			return;
 		}
 		if (numel != 0 && shape[i] != 1 && (uint64_t)stride[i] != expected)
 			tensor->contiguous = false;
@@ -403,47 +381,41 @@ static bool set_view(struct fsdp_torch *torch, struct fsdp_torch_tensor *tensor,
 	tensor->dims = (uint8_t)dims;
 	tensor->shape = fsdp_build_ints(
 		torch->model, packed, tensor->contiguous ? dims : 2 * dims);
-	return tensor->shape != FSDP_NONE || fsdp_model_fail(torch->model, ret_error);
 }
 
 /* A size and the stride after it. */
 static bool size_and_stride(struct fsdp_torch *torch, struct fsdp_pickle *pickle,
-	fsdp_ref arguments, size_t first, struct fsdp_torch_tensor *tensor,
-	struct fsdp_error **ret_error)
+	fsdp_ref arguments, size_t first, struct fsdp_torch_tensor *tensor)
 {
 	int64_t shape[FSDP_DIMS_MAX], stride[FSDP_DIMS_MAX];
 	size_t dims, stride_dims;
-	return fsdp_torch_ints(torch, pickle, fsdp_pickle_item(pickle, arguments, first),
-		       shape, &dims) &&
-	       fsdp_torch_ints(torch, pickle,
-		       fsdp_pickle_item(pickle, arguments, first + 1), stride,
-		       &stride_dims) &&
-	       set_view(torch, tensor, shape, dims, stride, stride_dims, ret_error);
-}
-
-/* A call that only tensors make, with what no tensor has: the walk says so by its name.
- */
-static bool misread(struct fsdp_torch_tensor *tensor)
-{
-	tensor->shape = FSDP_NONE;
-	tensor->broken = "its offset, size or stride is not a list of 64-bit integers";
+	if (!fsdp_torch_ints(torch, pickle, fsdp_pickle_item(pickle, arguments, first),
+		    shape, &dims) ||
+		!fsdp_torch_ints(torch, pickle,
+			fsdp_pickle_item(pickle, arguments, first + 1), stride,
+			&stride_dims))
+		return false;
+	set_view(torch, tensor, shape, dims, stride, stride_dims);
 	return true;
 }
 
-static bool view_arguments(struct fsdp_torch *torch, struct fsdp_pickle *pickle,
-	fsdp_ref arguments, size_t first, struct fsdp_torch_tensor *tensor,
-	struct fsdp_error **ret_error)
+/* Of a call that only tensors make, with what no tensor has, the walk says so by its
+ * name. */
+static void view_arguments(struct fsdp_torch *torch, struct fsdp_pickle *pickle,
+	fsdp_ref arguments, size_t first, struct fsdp_torch_tensor *tensor)
 {
 	int64_t offset;
 	if (!fsdp_pickle_integer(
 		    pickle, fsdp_pickle_item(pickle, arguments, first), &offset) ||
-		!size_and_stride(torch, pickle, arguments, first + 1, tensor, ret_error))
-		return *ret_error == NULL && misread(tensor);
-	if (offset < 0)
+		!size_and_stride(torch, pickle, arguments, first + 1, tensor)) {
+		tensor->shape = FSDP_NONE;
+		tensor->broken =
+			"its offset, size or stride is not a list of 64-bit integers";
+	} else if (offset < 0) {
 		tensor->broken = "its storage offset is negative";
-	else if (!fsdp_add(tensor->offset, (uint64_t)offset, &tensor->offset))
+	} else if (!fsdp_add(tensor->offset, (uint64_t)offset, &tensor->offset)) {
 		tensor->broken = "its storage offset overflows";
-	return true;
+	}
 }
 
 static void set_grad(
@@ -458,40 +430,34 @@ static void set_grad(
 
 /* A dtype of a later release. False: not a dtype. */
 static bool read_later_dtype(struct fsdp_torch *torch, struct fsdp_pickle *pickle,
-	fsdp_ref dtype, struct fsdp_torch_tensor *tensor, struct fsdp_error **ret_error)
+	fsdp_ref dtype, struct fsdp_torch_tensor *tensor)
 {
 	const struct fsdp_pickle_global *global = fsdp_pickle_named(pickle, dtype);
 	if (fsdp_pickle_kind(pickle, dtype) != FSDP_PICKLE_GLOBAL ||
 		!fsdp_span_is(global->module, "torch") ||
 		!fsdp_dtype_may_be(global->name))
 		return false;
-	struct fsdp_torch_rare *rare = add_rare(torch, &tensor->rare, ret_error);
-	if (rare == NULL)
-		return false;
-	rare->dtype_raw = keep_text(torch, global->name);
-	return rare->dtype_raw != NULL;
+	add_rare(torch, &tensor->rare)->dtype_raw = keep_text(torch, global->name);
+	return true;
 }
 
 static bool rebuild_dense(struct fsdp_torch *torch, struct fsdp_pickle *pickle,
-	enum rebuild what, fsdp_ref arguments, struct fsdp_torch_tensor *tensor,
-	struct fsdp_error **ret_error)
+	enum rebuild what, fsdp_ref arguments, struct fsdp_torch_tensor *tensor)
 {
 	uint64_t count = fsdp_pickle_count(pickle, arguments);
 	uint64_t least = what == TENSOR_V1 ? 4 : what == TENSOR_V2 ? 6 : 7;
-	if (count < least || count > least + (what != TENSOR_V1))
+	if (count < least || count > least + (what != TENSOR_V1) ||
+		!read_storage(
+			torch, pickle, fsdp_pickle_item(pickle, arguments, 0), tensor))
 		return false;
-	if (!read_storage(
-		    torch, pickle, fsdp_pickle_item(pickle, arguments, 0), tensor) ||
-		!view_arguments(torch, pickle, arguments, 1, tensor, ret_error))
-		return false;
+	view_arguments(torch, pickle, arguments, 1, tensor);
 	tensor->dtype = fsdp_torch_storage(torch, tensor->storage)->dtype;
 	if (what == TENSOR_V3) {
 		tensor->dtype = (uint8_t)fsdp_torch_dtype(
 			pickle, fsdp_pickle_item(pickle, arguments, 6));
 		if (tensor->dtype == FSDP_DTYPE_UNKNOWN &&
 			!read_later_dtype(torch, pickle,
-				fsdp_pickle_item(pickle, arguments, 6), tensor,
-				ret_error))
+				fsdp_pickle_item(pickle, arguments, 6), tensor))
 			return false;
 	}
 	if (what == TENSOR_V1)
@@ -530,14 +496,13 @@ static bool read_component(struct fsdp_pickle *pickle, fsdp_ref ref, const char 
 }
 
 static bool rebuild_quantised(struct fsdp_torch *torch, struct fsdp_pickle *pickle,
-	fsdp_ref arguments, struct fsdp_torch_tensor *tensor,
-	struct fsdp_error **ret_error)
+	fsdp_ref arguments, struct fsdp_torch_tensor *tensor)
 {
 	if (fsdp_pickle_count(pickle, arguments) != 7 ||
 		!read_storage(
-			torch, pickle, fsdp_pickle_item(pickle, arguments, 0), tensor) ||
-		!view_arguments(torch, pickle, arguments, 1, tensor, ret_error))
+			torch, pickle, fsdp_pickle_item(pickle, arguments, 0), tensor))
 		return false;
+	view_arguments(torch, pickle, arguments, 1, tensor);
 	tensor->dtype = fsdp_torch_storage(torch, tensor->storage)->dtype;
 	set_grad(pickle, fsdp_pickle_item(pickle, arguments, 5), tensor);
 	fsdp_ref parts = fsdp_pickle_item(pickle, arguments, 4);
@@ -545,13 +510,9 @@ static bool rebuild_quantised(struct fsdp_torch *torch, struct fsdp_pickle *pick
 	if (fsdp_pickle_kind(pickle, parts) != FSDP_PICKLE_TUPLE ||
 		fsdp_pickle_kind(pickle, scheme) != FSDP_PICKLE_GLOBAL)
 		return false;
-	struct fsdp_torch_rare *rare = add_rare(torch, &tensor->rare, ret_error);
-	struct fsdp_quantizer *quantizer =
-		rare == NULL ? NULL
-			     : fsdp_build_push(torch->model, &torch->model->quantizers,
-				       &rare->quantizer);
-	if (quantizer == NULL)
-		return fsdp_model_fail(torch->model, ret_error);
+	struct fsdp_torch_rare *rare = add_rare(torch, &tensor->rare);
+	struct fsdp_quantizer *quantizer = fsdp_build_push(
+		torch->model, &torch->model->quantizers, &rare->quantizer);
 	quantizer->scheme = keep_text(torch, fsdp_pickle_named(pickle, scheme)->name);
 	quantizer->axis = -1;
 	if (fsdp_pickle_count(pickle, parts) == 3)
@@ -572,8 +533,7 @@ static bool rebuild_quantised(struct fsdp_torch *torch, struct fsdp_pickle *pick
 }
 
 static bool rebuild_sparse(struct fsdp_torch *torch, struct fsdp_pickle *pickle,
-	fsdp_ref arguments, struct fsdp_torch_tensor *tensor,
-	struct fsdp_error **ret_error)
+	fsdp_ref arguments, struct fsdp_torch_tensor *tensor)
 {
 	static const char *const coo[] = { "indices", "values" };
 	static const char *const rows[] = { "crow_indices", "col_indices", "values" };
@@ -596,7 +556,7 @@ static bool rebuild_sparse(struct fsdp_torch *torch, struct fsdp_pickle *pickle,
 	if (!fsdp_torch_ints(
 		    torch, pickle, fsdp_pickle_item(pickle, parts, count), shape, &dims))
 		return false;
-	struct fsdp_torch_rare *rare = add_rare(torch, &tensor->rare, ret_error);
+	struct fsdp_torch_rare *rare = add_rare(torch, &tensor->rare);
 	if (rare == NULL)
 		return false;
 	rare->layout = layout;
@@ -614,26 +574,23 @@ static bool rebuild_sparse(struct fsdp_torch *torch, struct fsdp_pickle *pickle,
 			pickle, fsdp_pickle_item(pickle, parts, 3), &coalesced) &&
 		coalesced)
 		tensor->flags |= FSDP_TENSOR_COALESCED;
-	if (!set_view(torch, tensor, shape, dims, stride, dims, ret_error))
-		return false;
+	set_view(torch, tensor, shape, dims, stride, dims);
 	tensor->contiguous = true;
 	return true;
 }
 
 /* A tensor without its own storage has its dtype before its size. */
 static bool typed_view(struct fsdp_torch *torch, struct fsdp_pickle *pickle,
-	fsdp_ref arguments, size_t first, struct fsdp_torch_tensor *tensor,
-	struct fsdp_error **ret_error)
+	fsdp_ref arguments, size_t first, struct fsdp_torch_tensor *tensor)
 {
 	tensor->dtype = (uint8_t)fsdp_torch_dtype(
 		pickle, fsdp_pickle_item(pickle, arguments, first));
 	return tensor->dtype != FSDP_DTYPE_UNKNOWN &&
-	       size_and_stride(torch, pickle, arguments, first + 1, tensor, ret_error);
+	       size_and_stride(torch, pickle, arguments, first + 1, tensor);
 }
 
 static bool rebuild_nested(struct fsdp_torch *torch, struct fsdp_pickle *pickle,
-	bool jagged, fsdp_ref arguments, struct fsdp_torch_tensor *tensor,
-	struct fsdp_error **ret_error)
+	bool jagged, fsdp_ref arguments, struct fsdp_torch_tensor *tensor)
 {
 	static const char *const strided_names[] = { "sizes", "strides", "offsets" };
 	static const char *const jagged_names[] = { "offsets", "lengths" };
@@ -647,9 +604,7 @@ static bool rebuild_nested(struct fsdp_torch *torch, struct fsdp_pickle *pickle,
 		return false;
 	/* Its rows differ in length, so it has no shape; what is stored has. */
 	*tensor = *fsdp_torch_tensor(torch, buffer);
-	struct fsdp_torch_rare *rare = add_rare(torch, &tensor->rare, ret_error);
-	if (rare == NULL)
-		return false;
+	struct fsdp_torch_rare *rare = add_rare(torch, &tensor->rare);
 	tensor->class_index = fsdp_model_class_find(FSDP_SPAN("NestedTensor"));
 	tensor->flags |= FSDP_TENSOR_SHAPE_INFERRED;
 	rare->layout = jagged ? "jagged" : "nested";
@@ -662,8 +617,7 @@ static bool rebuild_nested(struct fsdp_torch *torch, struct fsdp_pickle *pickle,
 }
 
 static bool rebuild_from_cpu(struct fsdp_torch *torch, struct fsdp_pickle *pickle,
-	fsdp_ref arguments, struct fsdp_torch_tensor *tensor,
-	struct fsdp_error **ret_error)
+	fsdp_ref arguments, struct fsdp_torch_tensor *tensor)
 {
 	uint32_t inner;
 	if (fsdp_pickle_count(pickle, arguments) != 4 ||
@@ -672,19 +626,16 @@ static bool rebuild_from_cpu(struct fsdp_torch *torch, struct fsdp_pickle *pickl
 		return false;
 	*tensor = *fsdp_torch_tensor(torch, inner);
 	set_grad(pickle, fsdp_pickle_item(pickle, arguments, 3), tensor);
-	struct fsdp_torch_rare *rare = add_rare(torch, &tensor->rare, ret_error);
-	if (rare == NULL)
-		return false;
-	rare->device = device_text(torch, pickle, fsdp_pickle_item(pickle, arguments, 2));
+	add_rare(torch, &tensor->rare)->device =
+		device_text(torch, pickle, fsdp_pickle_item(pickle, arguments, 2));
 	return true;
 }
 
 static bool rebuild(struct fsdp_torch *torch, struct fsdp_pickle *pickle,
-	enum rebuild what, fsdp_ref arguments, struct fsdp_torch_tensor *tensor,
-	struct fsdp_error **ret_error);
+	enum rebuild what, fsdp_ref arguments, struct fsdp_torch_tensor *tensor);
 
-static void set_class(struct fsdp_torch *torch, struct fsdp_torch_tensor *tensor,
-	struct fsdp_span name, struct fsdp_error **ret_error)
+static void set_class(
+	struct fsdp_torch *torch, struct fsdp_torch_tensor *tensor, struct fsdp_span name)
 {
 	uint8_t known = fsdp_model_class_find(name);
 	/* A plain Tensor with attributes keeps its class (for example Parameter). */
@@ -693,16 +644,15 @@ static void set_class(struct fsdp_torch *torch, struct fsdp_torch_tensor *tensor
 			tensor->class_index = known;
 		return;
 	}
-	struct fsdp_torch_rare *rare =
-		tensor->rare != FSDP_NONE ? fsdp_vec_at(&torch->rares, tensor->rare)
-					  : add_rare(torch, &tensor->rare, ret_error);
-	if (rare != NULL)
-		rare->class_name = keep_text(torch, name);
+	struct fsdp_torch_rare *rare = tensor->rare != FSDP_NONE
+					       ? fsdp_vec_at(&torch->rares, tensor->rare)
+					       : add_rare(torch, &tensor->rare);
+	rare->class_name = keep_text(torch, name);
 }
 
 /* A subclass of another library: its bytes are those of the tensors among its
  * attributes; the limit of a structured tensor applies to them. */
-static bool read_attributes(struct fsdp_torch *torch, struct fsdp_pickle *pickle,
+static void read_attributes(struct fsdp_torch *torch, struct fsdp_pickle *pickle,
 	fsdp_ref attributes, struct fsdp_torch_tensor *tensor)
 {
 	struct fsdp_torch_rare *rare = fsdp_vec_at(&torch->rares, tensor->rare);
@@ -715,17 +665,13 @@ static bool read_attributes(struct fsdp_torch *torch, struct fsdp_pickle *pickle
 		if (name.data == NULL ||
 			!fsdp_torch_folded(pickle, value, FSDP_TORCH_TENSOR, &inner))
 			continue;
-		const char *kept = keep_text(torch, name);
-		if (kept == NULL || !read_component(pickle, value, kept, rare))
-			return false;
+		(void)read_component(pickle, value, keep_text(torch, name), rare);
 	}
 	tensor->flags |= FSDP_TENSOR_NO_DATA;
-	return true;
 }
 
 static bool rebuild_from_type(struct fsdp_torch *torch, struct fsdp_pickle *pickle,
-	fsdp_ref arguments, struct fsdp_torch_tensor *tensor,
-	struct fsdp_error **ret_error)
+	fsdp_ref arguments, struct fsdp_torch_tensor *tensor)
 {
 	size_t fold_count;
 	const struct fsdp_fold *folds = torch_folds(&fold_count);
@@ -741,28 +687,25 @@ static bool rebuild_from_type(struct fsdp_torch *torch, struct fsdp_pickle *pick
 		folds[row].when != FSDP_FOLD_CALL)
 		return false;
 	if (!rebuild(torch, pickle, (enum rebuild)folds[row].what,
-		    fsdp_pickle_item(pickle, arguments, 2), tensor, ret_error))
+		    fsdp_pickle_item(pickle, arguments, 2), tensor))
 		return false;
-	struct fsdp_span class_name = fsdp_pickle_named(pickle, type)->name;
-	set_class(torch, tensor, class_name, ret_error);
-	if (folds[row].what != WRAPPER_SUBCLASS)
-		return *ret_error == NULL;
+	set_class(torch, tensor, fsdp_pickle_named(pickle, type)->name);
 	fsdp_ref state = fsdp_pickle_item(pickle, arguments, 3);
-	if (fsdp_pickle_kind(pickle, state) == FSDP_PICKLE_DICT)
-		return *ret_error == NULL &&
-		       read_attributes(torch, pickle, state, tensor);
-	return fsdp_torch_sharded(torch, pickle, state, tensor, ret_error);
+	bool is_wrapper = folds[row].what == WRAPPER_SUBCLASS;
+	bool is_dict = fsdp_pickle_kind(pickle, state) == FSDP_PICKLE_DICT;
+	if (is_wrapper && is_dict)
+		read_attributes(torch, pickle, state, tensor);
+	return !is_wrapper || is_dict || fsdp_torch_sharded(torch, pickle, state, tensor);
 }
 
 static bool rebuild(struct fsdp_torch *torch, struct fsdp_pickle *pickle,
-	enum rebuild what, fsdp_ref arguments, struct fsdp_torch_tensor *tensor,
-	struct fsdp_error **ret_error)
+	enum rebuild what, fsdp_ref arguments, struct fsdp_torch_tensor *tensor)
 {
 	switch (what) {
 	case TENSOR_V1:
 	case TENSOR_V2:
 	case TENSOR_V3:
-		return rebuild_dense(torch, pickle, what, arguments, tensor, ret_error);
+		return rebuild_dense(torch, pickle, what, arguments, tensor);
 	case PARAMETER: {
 		uint32_t inner;
 		if (!fsdp_torch_folded(pickle, fsdp_pickle_item(pickle, arguments, 0),
@@ -774,15 +717,13 @@ static bool rebuild(struct fsdp_torch *torch, struct fsdp_pickle *pickle,
 		return true;
 	}
 	case FROM_TYPE:
-		return rebuild_from_type(torch, pickle, arguments, tensor, ret_error);
+		return rebuild_from_type(torch, pickle, arguments, tensor);
 	case WRAPPER_SUBCLASS: {
 		if (fsdp_pickle_count(pickle, arguments) != 8 ||
-			!typed_view(torch, pickle, arguments, 1, tensor, ret_error))
+			!typed_view(torch, pickle, arguments, 1, tensor))
 			return false;
 		set_grad(pickle, fsdp_pickle_item(pickle, arguments, 7), tensor);
-		struct fsdp_torch_rare *rare = add_rare(torch, &tensor->rare, ret_error);
-		if (rare == NULL)
-			return false;
+		struct fsdp_torch_rare *rare = add_rare(torch, &tensor->rare);
 		rare->device = device_text(
 			torch, pickle, fsdp_pickle_item(pickle, arguments, 6));
 		const char *layout = torch_layout(
@@ -792,27 +733,23 @@ static bool rebuild(struct fsdp_torch *torch, struct fsdp_pickle *pickle,
 		return true;
 	}
 	case QUANTISED:
-		return rebuild_quantised(torch, pickle, arguments, tensor, ret_error);
+		return rebuild_quantised(torch, pickle, arguments, tensor);
 	case SPARSE:
-		return rebuild_sparse(torch, pickle, arguments, tensor, ret_error);
+		return rebuild_sparse(torch, pickle, arguments, tensor);
 	case META: {
 		if (fsdp_pickle_count(pickle, arguments) != 4 ||
-			!typed_view(torch, pickle, arguments, 0, tensor, ret_error))
+			!typed_view(torch, pickle, arguments, 0, tensor))
 			return false;
 		tensor->flags |= FSDP_TENSOR_NO_DATA;
 		set_grad(pickle, fsdp_pickle_item(pickle, arguments, 3), tensor);
-		struct fsdp_torch_rare *rare = add_rare(torch, &tensor->rare, ret_error);
-		if (rare == NULL)
-			return false;
-		rare->device = "meta";
+		add_rare(torch, &tensor->rare)->device = "meta";
 		return true;
 	}
 	case NESTED:
 	case JAGGED:
-		return rebuild_nested(
-			torch, pickle, what == JAGGED, arguments, tensor, ret_error);
+		return rebuild_nested(torch, pickle, what == JAGGED, arguments, tensor);
 	case FROM_CPU:
-		return rebuild_from_cpu(torch, pickle, arguments, tensor, ret_error);
+		return rebuild_from_cpu(torch, pickle, arguments, tensor);
 	}
 	return false;
 }
@@ -829,35 +766,30 @@ static struct fsdp_torch_tensor new_tensor(void)
 }
 
 uint32_t fsdp_torch_add_view(struct fsdp_torch *torch, uint32_t storage, uint64_t offset,
-	const int64_t *shape, const int64_t *stride, size_t dims,
-	struct fsdp_error **ret_error)
+	const int64_t *shape, const int64_t *stride, size_t dims)
 {
 	struct fsdp_torch_tensor tensor = new_tensor();
 	tensor.storage = storage;
 	tensor.offset = offset;
 	tensor.dtype = fsdp_torch_storage(torch, storage)->dtype;
-	if (!set_view(torch, &tensor, shape, dims, stride, dims, ret_error))
-		return FSDP_NONE;
-	return torch_add(torch, &tensor, ret_error);
+	set_view(torch, &tensor, shape, dims, stride, dims);
+	return torch_add(&torch->tensors, &tensor, FSDP_TORCH_TENSOR);
 }
 
 static bool fold_tensor(void *context, struct fsdp_pickle *pickle,
-	const struct fsdp_folding *call, uint32_t *ret_number,
-	struct fsdp_error **ret_error)
+	const struct fsdp_folding *call, uint32_t *ret_number)
 {
 	struct fsdp_torch *torch = context;
 	struct fsdp_torch_tensor tensor = new_tensor();
-	uint32_t index = FSDP_NONE;
-	if (rebuild(torch, pickle, (enum rebuild)call->row->what, call->arguments,
-		    &tensor, ret_error))
-		index = torch_add(torch, &tensor, ret_error);
-	*ret_number = index << 2 | FSDP_TORCH_TENSOR;
-	return index != FSDP_NONE;
+	if (!rebuild(torch, pickle, (enum rebuild)call->row->what, call->arguments,
+		    &tensor))
+		return false;
+	*ret_number = torch_add(&torch->tensors, &tensor, FSDP_TORCH_TENSOR);
+	return true;
 }
 
 static bool fold_size(void *context, struct fsdp_pickle *pickle,
-	const struct fsdp_folding *call, uint32_t *ret_number,
-	struct fsdp_error **ret_error)
+	const struct fsdp_folding *call, uint32_t *ret_number)
 {
 	struct fsdp_torch *torch = context;
 	int64_t items[FSDP_DIMS_MAX];
@@ -866,22 +798,16 @@ static bool fold_size(void *context, struct fsdp_pickle *pickle,
 		!fsdp_torch_ints(torch, pickle,
 			fsdp_pickle_item(pickle, call->arguments, 0), items, &count))
 		return false;
-	size_t index = torch->sizes.count;
-	struct torch_size *size =
-		index < (1u << 27) ? fsdp_vec_push(&torch->sizes) : NULL;
-	if (size == NULL)
-		return fsdp_arena_fail(torch->scratch, ret_error);
-	size->at = fsdp_build_ints(torch->model, items, count);
-	size->count = (uint32_t)count;
-	*ret_number = (uint32_t)index << 2 | FSDP_TORCH_SIZE;
-	return size->at != FSDP_NONE || fsdp_model_fail(torch->model, ret_error);
+	struct torch_size size = { .at = fsdp_build_ints(torch->model, items, count),
+		.count = (uint32_t)count };
+	*ret_number = torch_add(&torch->sizes, &size, FSDP_TORCH_SIZE);
+	return true;
 }
 
 /* `torch FloatTensor` from before version 0.4: NEWOBJ, then BUILD (storage, offset, size,
  * stride). `Parameter` from before _rebuild_parameter: BUILD (data, requires_grad, …). */
 static bool fold_old(void *context, struct fsdp_pickle *pickle,
-	const struct fsdp_folding *call, uint32_t *ret_number,
-	struct fsdp_error **ret_error)
+	const struct fsdp_folding *call, uint32_t *ret_number)
 {
 	if (call->row->what == TENSOR_V1 &&
 		fsdp_dtype_of_tensor_class(
@@ -890,14 +816,13 @@ static bool fold_old(void *context, struct fsdp_pickle *pickle,
 		return false;
 	const struct fsdp_folding made = { call->row, call->callable, call->state,
 		FSDP_REF_NONE };
-	return fold_tensor(context, pickle, &made, ret_number, ret_error);
+	return fold_tensor(context, pickle, &made, ret_number);
 }
 
 /* What pickle makes of a storage. Below protocol 3 its bytes are text, and how to encode
  * it. */
 static bool fold_inlined(void *context, struct fsdp_pickle *pickle,
-	const struct fsdp_folding *call, uint32_t *ret_number,
-	struct fsdp_error **ret_error)
+	const struct fsdp_folding *call, uint32_t *ret_number)
 {
 	struct fsdp_torch *torch = context;
 	fsdp_ref value = fsdp_pickle_item(pickle, call->arguments, 0);
@@ -914,12 +839,10 @@ static bool fold_inlined(void *context, struct fsdp_pickle *pickle,
 			fsdp_pickle_item(pickle, fsdp_pickle_argument(pickle, value), 0));
 		if (text.data == NULL ||
 			!fsdp_torch_latin1(text, torch->model->arena, &bytes) ||
-			!torch->take_inlined(
-				torch, bytes, text, true, &storage, ret_error))
+			!torch->take_inlined(torch, bytes, text, true, &storage))
 			return false;
 	} else if (fsdp_pickle_kind(pickle, value) != FSDP_PICKLE_BYTES ||
-		   !torch->take_inlined(
-			   torch, bytes, bytes, false, &storage, ret_error)) {
+		   !torch->take_inlined(torch, bytes, bytes, false, &storage)) {
 		return false;
 	}
 	*ret_number = storage << 2 | FSDP_TORCH_STORAGE;
@@ -976,29 +899,64 @@ static const struct fsdp_fold *torch_folds(size_t *ret_count)
 	return folds_table;
 }
 
+/* A pickle while it is read. */
+struct pickle_read {
+	struct fsdp_torch *torch;
+	struct fsdp_span stream;
+	const struct fsdp_pickle_parts *parts;
+	const struct fsdp_pickle_options *options;
+	struct fsdp_error *error;
+	bool good;
+};
+
+static void read_pickle(void *context)
+{
+	struct pickle_read *read = context;
+	struct fsdp_torch *torch = read->torch;
+	torch->kept->escape = torch->scratch->escape;
+	read->good = read->parts != NULL
+			     ? fsdp_pickle_read_parts(read->parts, torch->scratch,
+				       read->options, &torch->pickle, &read->error)
+			     : fsdp_pickle_read(read->stream, torch->scratch,
+				       read->options, &torch->pickle, &read->error);
+}
+
+bool fsdp_torch_read_with(struct fsdp_torch *torch, struct fsdp_span stream,
+	const struct fsdp_pickle_parts *parts, struct fsdp_pickle_options *options,
+	struct fsdp_error **ret_error)
+{
+	struct pickle_read read = { torch, stream, parts, options, NULL, false };
+	struct fsdp_escape *kept = torch->kept->escape;
+	options->limits = torch->model->limits;
+	options->findings = &torch->model->findings;
+	options->file = torch->file;
+	options->member = torch->member;
+	torch->stream = stream;
+	fsdp_torch_watch(
+		torch, options, parts != NULL ? parts->size : stream.size, options->base);
+	if (!fsdp_model_try(
+		    torch->model, torch->scratch, read_pickle, &read, &read.error))
+		read.good = false;
+	torch->kept->escape = kept;
+	/* What a fold left with, in place of what the pickle says of it. */
+	if (torch->model->error != NULL) {
+		fsdp_error_free(read.error);
+		return fsdp_model_fail(torch->model, ret_error);
+	}
+	return read.good || fsdp_fail_with(ret_error, read.error);
+}
+
 bool fsdp_torch_read(struct fsdp_torch *torch, struct fsdp_span stream, uint64_t base,
 	bool may_trail, struct fsdp_error **ret_error)
 {
 	struct fsdp_pickle_options options = {
 		.fold_persistent = torch->fold_persistent,
 		.context = torch,
-		.limits = torch->model->limits,
-		.findings = &torch->model->findings,
-		.file = torch->file,
-		.member = torch->member,
 		.base = base,
 		.may_trail = may_trail,
 		.fills = true,
 		.texts = torch->model->arena,
 	};
 	options.folds = torch_folds(&options.fold_count);
-	torch->stream = stream;
-	fsdp_torch_watch(torch, &options, stream.size, base);
-	fsdp_arena_hold(torch->scratch);
-	bool read = fsdp_pickle_read(
-		stream, torch->scratch, &options, &torch->pickle, ret_error);
-	fsdp_arena_resume(torch->scratch);
-	/* Of a text that a fold could not keep. */
-	return torch->model->error == NULL ? read
-					   : fsdp_model_fail(torch->model, ret_error);
+	return fsdp_torch_read_with(torch, stream, NULL, &options, ret_error);
 }

@@ -89,26 +89,21 @@ static void record_world(struct fsdp_torch *torch, uint32_t size, bool whole)
 	torch->world_size = size;
 }
 
-static bool read_names(struct fsdp_torch *torch, struct fsdp_pickle *pickle, fsdp_ref ref,
-	struct fsdp_torch_mesh *mesh, struct fsdp_error **ret_error)
+static void read_names(struct fsdp_torch *torch, struct fsdp_pickle *pickle, fsdp_ref ref,
+	struct fsdp_torch_mesh *mesh)
 {
 	if (fsdp_pickle_kind(pickle, ref) != FSDP_PICKLE_TUPLE ||
 		fsdp_pickle_count(pickle, ref) != mesh->dims)
-		return true;
+		return;
 	struct fsdp_span *names = FSDP_TAKE(torch->model->arena, names, mesh->dims + 1);
-	if (names == NULL)
-		return fsdp_arena_fail(torch->model->arena, ret_error);
 	for (size_t i = 0; i < mesh->dims; i++) {
 		struct fsdp_span text =
 			fsdp_pickle_text(pickle, fsdp_pickle_item(pickle, ref, i));
 		if (text.data == NULL)
-			return true;
+			return;
 		names[i] = fsdp_build_span(torch->model, text);
-		if (names[i].data == NULL)
-			return fsdp_model_fail(torch->model, ret_error);
 	}
 	mesh->names = names;
-	return true;
 }
 
 static bool product(const int64_t *items, size_t count, int64_t *ret_product)
@@ -233,9 +228,9 @@ static int64_t place_in_root(
 		       : -1;
 }
 
-/* False without an error: it is not a mesh. Its ranks are not read yet. */
+/* False: it is not a mesh. Its ranks are not read yet. */
 static bool read_mesh(struct fsdp_torch *torch, struct fsdp_pickle *pickle, fsdp_ref ref,
-	struct fsdp_torch_mesh *mesh, struct fsdp_error **ret_error)
+	struct fsdp_torch_mesh *mesh)
 {
 	*mesh = (struct fsdp_torch_mesh){
 		.rank_map = FSDP_NONE,
@@ -262,7 +257,8 @@ static bool read_mesh(struct fsdp_torch *torch, struct fsdp_pickle *pickle, fsdp
 	fsdp_ref names = torch_field(pickle, ref, "_mesh_dim_names");
 	if (names == FSDP_REF_NONE)
 		names = torch_field(pickle, ref, "mesh_dim_names");
-	return read_names(torch, pickle, names, mesh, ret_error);
+	read_names(torch, pickle, names, mesh);
+	return true;
 }
 
 static bool same_mesh(const struct fsdp_torch *torch, const struct fsdp_torch_mesh *a,
@@ -284,23 +280,18 @@ static bool same_mesh(const struct fsdp_torch *torch, const struct fsdp_torch_me
 	       fsdp_torch_tensor(torch, b->rank_map)->storage;
 }
 
-/* Its index in `meshes`, perhaps that of an equal one. False: out of memory. Meshes are
- * few and mostly shared; equal ones are kept once. Only the newest few are compared, so a
- * file of a million different meshes stays linear. */
-static bool keep_mesh(struct fsdp_torch *torch, const struct fsdp_torch_mesh *mesh,
-	uint32_t *ret_index, struct fsdp_error **ret_error)
+/* Its index in `meshes`, perhaps that of an equal one. Meshes are few and mostly shared;
+ * equal ones are kept once. Only the newest few are compared, so a file of a million
+ * different meshes stays linear. */
+static uint32_t keep_mesh(struct fsdp_torch *torch, const struct fsdp_torch_mesh *mesh)
 {
 	size_t count = torch->meshes.count;
 	for (size_t i = count; i-- > 0 && count - i <= 16;) {
-		if (same_mesh(torch, fsdp_vec_at(&torch->meshes, i), mesh)) {
-			*ret_index = (uint32_t)i;
-			return true;
-		}
+		if (same_mesh(torch, fsdp_vec_at(&torch->meshes, i), mesh))
+			return (uint32_t)i;
 	}
-	if (!fsdp_vec_add(&torch->meshes, mesh))
-		return fsdp_arena_fail(torch->scratch, ret_error);
-	*ret_index = (uint32_t)count;
-	return true;
+	fsdp_vec_append(&torch->meshes, mesh);
+	return (uint32_t)count;
 }
 
 /* ---- after the pickle: the ranks ---- */
@@ -380,8 +371,6 @@ static bool read_rank_map(struct fsdp_torch *torch, const struct fsdp_torch_mesh
 	size_t size = (size_t)view.span * width;
 	unsigned char *bytes = fsdp_arena_take(torch->scratch, size, 8);
 	int64_t *ranks = FSDP_TAKE(torch->scratch, ranks, view.count);
-	if (bytes == NULL || ranks == NULL)
-		return fsdp_arena_fail(torch->scratch, ret_error);
 	if (!read(context, map->storage, map->offset * width, bytes, size, ret_error))
 		return false;
 	gather_ranks(&view, bytes, width, ranks);
@@ -422,15 +411,13 @@ static bool find_coordinates(struct fsdp_torch_mesh *mesh, const int64_t *ranks,
 	return false;
 }
 
-static bool add_model_mesh(struct fsdp_torch *torch, struct fsdp_torch_mesh *mesh,
-	const int64_t *ranks, uint64_t count, int64_t base, struct fsdp_error **ret_error)
+static void add_model_mesh(struct fsdp_torch *torch, struct fsdp_torch_mesh *mesh,
+	const int64_t *ranks, uint64_t count, int64_t base)
 {
 	struct fsdp_model *model = torch->model;
 	struct fsdp_mesh_record *record =
 		fsdp_build_push(model, &model->meshes, &mesh->mesh);
 	int64_t total = 0;
-	if (record == NULL)
-		return fsdp_model_fail(model, ret_error);
 	(void)product(mesh->shape, mesh->dims, &total);
 	*record = (struct fsdp_mesh_record){
 		.shape = fsdp_build_ints(model, mesh->shape, mesh->dims),
@@ -439,21 +426,18 @@ static bool add_model_mesh(struct fsdp_torch *torch, struct fsdp_torch_mesh *mes
 		.rank_count = (uint64_t)total,
 		.names = mesh->names,
 	};
-	if (record->shape == FSDP_NONE)
-		return fsdp_model_fail(model, ret_error);
 	/* One page of the pool; larger meshes go without their list. */
 	if (ranks == NULL || total > 4096)
-		return true;
+		return;
 	int64_t listed[4096], coordinates[FSDP_TORCH_MESH_DIMS] = { 0 };
 	size_t at = 0;
 	do {
 		int64_t place = base + position(mesh, coordinates);
 		if (place < 0 || (uint64_t)place >= count)
-			return true;
+			return;
 		listed[at++] = ranks[place];
 	} while (advance(mesh->shape, mesh->dims, coordinates) && at < 4096);
 	record->ranks = fsdp_build_ints(model, listed, at);
-	return record->ranks != FSDP_NONE || fsdp_model_fail(model, ret_error);
 }
 
 static void record_mesh_world(
@@ -471,8 +455,10 @@ static void record_mesh_world(
 			torch, (uint32_t)highest + 1, (uint64_t)highest + 1 == count);
 }
 
-bool fsdp_torch_resolve_mesh(struct fsdp_torch *torch, struct fsdp_torch_mesh *mesh,
-	fsdp_torch_read_storage read, void *context, struct fsdp_error **ret_error)
+/* Reads the ranks of a mesh, bounded by the limit `mesh-ranks`, and makes it one of the
+ * model. Unreadable ranks cost the mesh its ranks, not the file its tensors. */
+static void resolve_mesh(struct fsdp_torch *torch, struct fsdp_torch_mesh *mesh,
+	fsdp_torch_read_storage read, void *context)
 {
 	int64_t *ranks = NULL, base = 0;
 	uint64_t count = 0;
@@ -488,11 +474,8 @@ bool fsdp_torch_resolve_mesh(struct fsdp_torch *torch, struct fsdp_torch_mesh *m
 		(uint64_t)mesh_ranks + view.span);
 	if (mesh->rank_map != FSDP_NONE && affordable && read != NULL &&
 		!read_rank_map(torch, mesh, read, context, &ranks, &count, &error)) {
-		/* Unreadable ranks cost the mesh its ranks, not the file its tensors. */
-		if (error != NULL && fsdp_error_code(error) == FSDP_ERROR_MEMORY) {
-			fsdp_error_free(error);
-			return fsdp_arena_fail(torch->scratch, ret_error);
-		}
+		if (error != NULL && fsdp_error_code(error) == FSDP_ERROR_MEMORY)
+			fsdp_model_leave(torch->model, error);
 		fsdp_error_free(error);
 		ranks = NULL;
 	}
@@ -519,7 +502,7 @@ bool fsdp_torch_resolve_mesh(struct fsdp_torch *torch, struct fsdp_torch_mesh *m
 	mesh->has_coordinates = affordable && find_coordinates(mesh, ranks, count, &base);
 	if (mesh->rank >= 0 && mesh->rank < FSDP_TORCH_MESH_RANKS)
 		torch->rank = (uint32_t)mesh->rank;
-	return add_model_mesh(torch, mesh, ranks, count, base, ret_error);
+	add_model_mesh(torch, mesh, ranks, count, base);
 }
 
 /* ---- DTensor and ShardedTensor ---- */
@@ -532,11 +515,22 @@ static struct fsdp_torch_rare *rare_of(
 	return fsdp_vec_at(&torch->rares, tensor->rare);
 }
 
+static void add_local(struct fsdp_torch *torch, uint32_t tensor, const int64_t *box,
+	size_t dims, uint64_t offset)
+{
+	fsdp_vec_append(&torch->locals,
+		&(struct fsdp_torch_local){
+			.tensor = tensor,
+			.offset = offset,
+			.rank = torch->rank,
+			.box = fsdp_build_ints(torch->model, box, 2 * dims),
+		});
+}
+
 /* ---- ShardedTensor ---- */
 
 static bool read_local_shard(struct fsdp_torch *torch, struct fsdp_pickle *pickle,
-	fsdp_ref shard, const struct fsdp_torch_tensor *tensor,
-	struct fsdp_error **ret_error)
+	fsdp_ref shard, const struct fsdp_torch_tensor *tensor)
 {
 	int64_t box[2 * FSDP_DIMS_MAX];
 	size_t offsets, sizes;
@@ -552,17 +546,12 @@ static bool read_local_shard(struct fsdp_torch *torch, struct fsdp_pickle *pickl
 			&sizes) ||
 		sizes != offsets)
 		return false;
-	struct fsdp_torch_local *part = fsdp_vec_push(&torch->locals);
-	if (part == NULL)
-		return fsdp_arena_fail(torch->scratch, ret_error);
-	*part = (struct fsdp_torch_local){ .tensor = local, .rank = torch->rank };
-	part->box = fsdp_build_ints(torch->model, box, 2 * offsets);
-	return part->box != FSDP_NONE || fsdp_model_fail(torch->model, ret_error);
+	add_local(torch, local, box, offsets, 0);
+	return true;
 }
 
 static bool read_sharded_tensor(struct fsdp_torch *torch, struct fsdp_pickle *pickle,
-	fsdp_ref state, const struct fsdp_torch_tensor *tensor,
-	struct fsdp_error **ret_error)
+	fsdp_ref state, const struct fsdp_torch_tensor *tensor)
 {
 	int64_t rank;
 	fsdp_ref shards = fsdp_pickle_item(pickle, state, 0);
@@ -579,13 +568,11 @@ static bool read_sharded_tensor(struct fsdp_torch *torch, struct fsdp_pickle *pi
 		world > 0 && world < FSDP_TORCH_MESH_RANKS)
 		record_world(torch, (uint32_t)world, true);
 	uint32_t first = (uint32_t)torch->locals.count;
-	if (!fsdp_budget_work(torch->scratch->budget,
-		    SHARD_STEPS * fsdp_pickle_count(pickle, shards), ret_error))
-		return false;
+	fsdp_model_work(torch->model, SHARD_STEPS * fsdp_pickle_count(pickle, shards));
 	struct fsdp_pickle_iterator iterator = { .ref = shards };
 	fsdp_ref key, shard;
 	while (fsdp_pickle_next(pickle, &iterator, &key, &shard))
-		if (!read_local_shard(torch, pickle, shard, tensor, ret_error))
+		if (!read_local_shard(torch, pickle, shard, tensor))
 			return false;
 	struct fsdp_torch_rare *rare = rare_of(torch, tensor);
 	rare->sharded = true;
@@ -635,43 +622,36 @@ static bool read_placement(struct fsdp_pickle *pickle, fsdp_ref ref,
 /* FSDP2 of torch 2.3 wrote of a mesh with an axis of copies only the placements of the
  * other axes: those in front are copies. */
 static bool read_placements(struct fsdp_torch *torch, struct fsdp_pickle *pickle,
-	fsdp_ref ref, size_t count, struct fsdp_torch_dtensor *dtensor,
-	struct fsdp_error **ret_error)
+	fsdp_ref ref, size_t count, struct fsdp_torch_dtensor *dtensor)
 {
 	uint64_t stated = fsdp_pickle_count(pickle, ref);
 	if (stated == 0 || stated > count)
 		return false;
 	struct fsdp_span *texts = FSDP_TAKE(torch->model->arena, texts, count + 1);
-	if (texts == NULL)
-		return fsdp_arena_fail(torch->model->arena, ret_error);
 	dtensor->first_placed = (uint32_t)torch->placed.count;
 	dtensor->placed_count = (uint32_t)count;
 	dtensor->texts = texts;
 	for (size_t i = 0, unstated = count - stated; i < count; i++) {
 		char text[96] = "Replicate()";
 		struct fsdp_placed *placed = fsdp_vec_push(&torch->placed);
-		if (placed == NULL)
-			return fsdp_arena_fail(torch->scratch, ret_error);
 		*placed = (struct fsdp_placed){ .kind = FSDP_REPLICATE, .factor = 1 };
 		if (i >= unstated && !read_placement(pickle,
 					     fsdp_pickle_item(pickle, ref, i - unstated),
 					     placed, text, sizeof text))
 			return false;
 		texts[i] = fsdp_build_span(torch->model, fsdp_span_text(text));
-		if (texts[i].data == NULL)
-			return fsdp_model_fail(torch->model, ret_error);
 	}
 	return true;
 }
 
 bool fsdp_torch_sharded(struct fsdp_torch *torch, struct fsdp_pickle *pickle,
-	fsdp_ref state, struct fsdp_torch_tensor *tensor, struct fsdp_error **ret_error)
+	fsdp_ref state, struct fsdp_torch_tensor *tensor)
 {
 	if (fsdp_pickle_kind(pickle, state) != FSDP_PICKLE_TUPLE ||
 		tensor->rare == FSDP_NONE)
 		return false;
 	if (fsdp_pickle_count(pickle, state) == 5)
-		return read_sharded_tensor(torch, pickle, state, tensor, ret_error);
+		return read_sharded_tensor(torch, pickle, state, tensor);
 	if (fsdp_pickle_count(pickle, state) == 2) {
 		struct fsdp_torch_mesh mesh;
 		struct fsdp_torch_dtensor dtensor = { 0 };
@@ -680,38 +660,22 @@ bool fsdp_torch_sharded(struct fsdp_torch *torch, struct fsdp_pickle *pickle,
 			    FSDP_TORCH_TENSOR, &dtensor.local))
 			return false;
 		fsdp_ref spec = field_in(pickle, fields, "_spec");
-		if (!read_mesh(torch, pickle, torch_field(pickle, spec, "mesh"), &mesh,
-			    ret_error) ||
-			!keep_mesh(torch, &mesh, &dtensor.mesh, ret_error) ||
-			!read_placements(torch, pickle,
-				torch_field(pickle, spec, "placements"), mesh.dims,
-				&dtensor, ret_error))
+		if (!read_mesh(torch, pickle, torch_field(pickle, spec, "mesh"), &mesh))
+			return false;
+		dtensor.mesh = keep_mesh(torch, &mesh);
+		if (!read_placements(torch, pickle,
+			    torch_field(pickle, spec, "placements"), mesh.dims, &dtensor))
 			return false;
 		struct fsdp_torch_rare *rare = rare_of(torch, tensor);
 		rare->sharded = true;
 		rare->dtensor = (uint32_t)torch->dtensors.count;
-		return fsdp_vec_add(&torch->dtensors, &dtensor) ||
-		       fsdp_arena_fail(torch->scratch, ret_error);
+		fsdp_vec_append(&torch->dtensors, &dtensor);
+		return true;
 	}
 	return false;
 }
 
 /* ---- after the pickle: who holds what ---- */
-
-static bool add_local(struct fsdp_torch *torch, uint32_t tensor, const int64_t *box,
-	size_t dims, uint64_t offset, struct fsdp_error **ret_error)
-{
-	struct fsdp_torch_local *local = fsdp_vec_push(&torch->locals);
-	if (local == NULL)
-		return fsdp_arena_fail(torch->scratch, ret_error);
-	*local = (struct fsdp_torch_local){
-		.tensor = tensor,
-		.offset = offset,
-		.rank = torch->rank,
-		.box = fsdp_build_ints(torch->model, box, 2 * dims),
-	};
-	return local->box != FSDP_NONE || fsdp_model_fail(torch->model, ret_error);
-}
 
 /* Run of each dimension in a box, and number of elements of the local tensor before it
  * there. */
@@ -738,7 +702,7 @@ static bool next_box(struct boxes *boxes)
 
 /* One part for each box that the owned runs of all dimensions span. */
 static bool add_boxes(struct fsdp_torch *torch, const struct fsdp_torch_tensor *local,
-	uint32_t local_index, const struct fsdp_runs *runs, struct fsdp_error **ret_error)
+	uint32_t local_index, const struct fsdp_runs *runs)
 {
 	size_t dims = local->dims;
 	const int64_t *shape = fsdp_model_ints(torch->model, local->shape);
@@ -764,16 +728,15 @@ static bool add_boxes(struct fsdp_torch *torch, const struct fsdp_torch_tensor *
 			box[dims + i] = run->count;
 			offset += (uint64_t)boxes.before[i] * stride[i];
 		}
-		if (!add_local(torch, local_index, box, dims, offset, ret_error))
-			return false;
+		add_local(torch, local_index, box, dims, offset);
 	} while (next_box(&boxes));
 	return true;
 }
 
-/* False without an error: the local tensor is not what mesh and placements give. */
+/* False: the local tensor is not what mesh and placements give. */
 static bool place_dtensor(struct fsdp_torch *torch,
 	const struct fsdp_torch_tensor *tensor, const struct fsdp_torch_dtensor *dtensor,
-	const struct fsdp_torch_mesh *mesh, struct fsdp_error **ret_error)
+	const struct fsdp_torch_mesh *mesh)
 {
 	const struct fsdp_torch_tensor *local = fsdp_torch_tensor(torch, dtensor->local);
 	struct fsdp_runs runs[FSDP_DIMS_MAX];
@@ -799,11 +762,11 @@ static bool place_dtensor(struct fsdp_torch *torch,
 			runs[i].total != shape[i])
 			return false;
 	}
-	return add_boxes(torch, local, dtensor->local, runs, ret_error);
+	return add_boxes(torch, local, dtensor->local, runs);
 }
 
-static bool resolve_dtensor(struct fsdp_torch *torch,
-	const struct fsdp_torch_tensor *tensor, struct fsdp_error **ret_error)
+static void resolve_dtensor(
+	struct fsdp_torch *torch, const struct fsdp_torch_tensor *tensor)
 {
 	struct fsdp_model *model = torch->model;
 	struct fsdp_torch_rare *rare = rare_of(torch, tensor);
@@ -812,42 +775,41 @@ static bool resolve_dtensor(struct fsdp_torch *torch,
 	const struct fsdp_torch_mesh *mesh = fsdp_vec_at(&torch->meshes, dtensor->mesh);
 	struct fsdp_placement_record *placement =
 		fsdp_build_push(model, &model->placements, &rare->placement);
-	if (placement == NULL)
-		return fsdp_model_fail(model, ret_error);
 	*placement = (struct fsdp_placement_record){
 		.texts = dtensor->texts,
 		.count = dtensor->placed_count,
 		.mesh = mesh->mesh,
 	};
-	struct fsdp_error *error = NULL;
 	rare->first_local = (uint32_t)torch->locals.count;
-	if (!place_dtensor(torch, tensor, dtensor, mesh, &error)) {
-		if (error != NULL) {
-			fsdp_error_free(error);
-			return fsdp_arena_fail(torch->scratch, ret_error);
-		}
+	if (!place_dtensor(torch, tensor, dtensor, mesh)) {
 		torch->locals.count = rare->first_local;
 		rare->local_count = 0;
 		/* A limit or a file without bytes is reported elsewhere. */
 		if (mesh->unread ||
 			torch->place_work >
 				fsdp_limit(model->limits, FSDP_LIMIT_PLACEMENT_RUNS))
-			return true;
+			return;
 		fsdp_find(&model->findings, FSDP_RULE_DTENSOR_LAYOUT,
 			FSDP_PLACE(.file = torch->file),
 			"the local part of a DTensor does not match its mesh and placements");
 	}
 	rare->local_count = (uint32_t)torch->locals.count - rare->first_local;
-	return true;
 }
 
-bool fsdp_torch_resolve(struct fsdp_torch *torch, fsdp_torch_read_storage read,
-	void *context, struct fsdp_error **ret_error)
+/* What the ranks of meshes are read by. */
+struct resolving {
+	struct fsdp_torch *torch;
+	fsdp_torch_read_storage read;
+	void *context;
+};
+
+static void resolve(void *context)
 {
+	const struct resolving *resolving = context;
+	struct fsdp_torch *torch = resolving->torch;
 	for (size_t i = 0; i < torch->meshes.count; i++)
-		if (!fsdp_torch_resolve_mesh(torch, fsdp_vec_at(&torch->meshes, i), read,
-			    context, ret_error))
-			return false;
+		resolve_mesh(torch, fsdp_vec_at(&torch->meshes, i), resolving->read,
+			resolving->context);
 	for (size_t i = 0; i < torch->tensors.count; i++) {
 		const struct fsdp_torch_tensor *tensor = fsdp_vec_at(&torch->tensors, i);
 		if (tensor->rare == FSDP_NONE || tensor->broken != NULL ||
@@ -856,8 +818,14 @@ bool fsdp_torch_resolve(struct fsdp_torch *torch, fsdp_torch_read_storage read,
 		/* A Parameter around a DTensor shares its rare facts. */
 		if (rare_of(torch, tensor)->placement != FSDP_NONE)
 			continue;
-		if (!resolve_dtensor(torch, tensor, ret_error))
-			return false;
+		resolve_dtensor(torch, tensor);
 	}
-	return true;
+}
+
+bool fsdp_torch_resolve(struct fsdp_torch *torch, fsdp_torch_read_storage read,
+	void *context, struct fsdp_error **ret_error)
+{
+	struct resolving resolving = { torch, read, context };
+	return fsdp_model_try(
+		torch->model, torch->scratch, resolve, &resolving, ret_error);
 }

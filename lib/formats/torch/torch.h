@@ -145,8 +145,7 @@ struct fsdp_torch {
 	/* What makes a storage of bytes that are one (fsdp_torch_take_inlined), if the
 	 * container has a place for such; and those, by `begin`. */
 	bool (*take_inlined)(struct fsdp_torch *torch, struct fsdp_span bytes,
-		struct fsdp_span value, bool as_text, uint32_t *ret_storage,
-		struct fsdp_error **ret_error);
+		struct fsdp_span value, bool as_text, uint32_t *ret_storage);
 	struct fsdp_vec inlined;
 	struct fsdp_span stream; /* that is read */
 
@@ -177,8 +176,7 @@ struct fsdp_torch {
 
 	/* What persistent ids stand for; fsdp_torch_init sets the usual one. The context
 	 * is the struct fsdp_torch, `owner` is the container's. */
-	bool (*fold_persistent)(void *context, struct fsdp_pickle *pickle, fsdp_ref id,
-		uint32_t *ret_number, struct fsdp_error **ret_error);
+	fsdp_fold_value fold_persistent;
 	void *owner;
 };
 
@@ -188,13 +186,18 @@ bool fsdp_torch_init(struct fsdp_torch *torch, struct fsdp_model *model,
 	struct fsdp_arena *scratch, struct fsdp_arena *kept, struct fsdp_span file,
 	struct fsdp_span member, struct fsdp_error **ret_error);
 
-bool fsdp_torch_fold_persistent(void *context, struct fsdp_pickle *pickle, fsdp_ref id,
-	uint32_t *ret_number, struct fsdp_error **ret_error);
+bool fsdp_torch_fold_persistent(
+	void *context, struct fsdp_pickle *pickle, fsdp_ref id, uint32_t *ret_number);
 
 /* Reads one pickle with these folds. As fsdp_pickle_read: torch->pickle is set even when
  * it fails. `base` is added to offsets. */
 bool fsdp_torch_read(struct fsdp_torch *torch, struct fsdp_span stream, uint64_t base,
 	bool may_trail, struct fsdp_error **ret_error);
+
+/* The same with folds of another family, or of what is read part by part. */
+bool fsdp_torch_read_with(struct fsdp_torch *torch, struct fsdp_span stream,
+	const struct fsdp_pickle_parts *parts, struct fsdp_pickle_options *options,
+	struct fsdp_error **ret_error);
 
 /* What a folded number is. */
 enum fsdp_torch_kind {
@@ -263,26 +266,26 @@ bool fsdp_torch_latin1(
 /* The dtype that a global is (`torch float32`); FSDP_DTYPE_UNKNOWN otherwise. */
 uint32_t fsdp_torch_dtype(struct fsdp_pickle *pickle, fsdp_ref ref);
 
-/* A storage by its key. False without an error: no storage class of torch. */
+/* What adds is called where memory that runs out leaves. A storage by its key. False: no
+ * storage class of torch. */
 bool fsdp_torch_add_storage(struct fsdp_torch *torch, struct fsdp_span key,
 	const struct fsdp_pickle_global *global, struct fsdp_span location,
-	uint64_t numel, uint32_t *ret_index, struct fsdp_error **ret_error);
+	uint64_t numel, uint32_t *ret_index);
 
-/* A part of a storage; *ret_number is what a fold answers with. */
-bool fsdp_torch_add_part(struct fsdp_torch *torch, uint32_t storage, uint64_t offset,
-	uint64_t numel, uint32_t *ret_number, struct fsdp_error **ret_error);
+/* A part of a storage; what a fold answers with. */
+uint32_t fsdp_torch_add_part(
+	struct fsdp_torch *torch, uint32_t storage, uint64_t offset, uint64_t numel);
 
-/* A plain tensor that no rebuild function describes. Its index, or FSDP_NONE. */
+/* A plain tensor that no rebuild function describes; the same. */
 uint32_t fsdp_torch_add_view(struct fsdp_torch *torch, uint32_t storage, uint64_t offset,
-	const int64_t *shape, const int64_t *stride, size_t dims,
-	struct fsdp_error **ret_error);
+	const int64_t *shape, const int64_t *stride, size_t dims);
 
 /* ---- sharded-tensors.c ---- */
 
 /* Completes a wrapper subclass (DTensor, ShardedTensor) from its state. False: the state
  * is of no known form. */
 bool fsdp_torch_sharded(struct fsdp_torch *torch, struct fsdp_pickle *pickle,
-	fsdp_ref state, struct fsdp_torch_tensor *tensor, struct fsdp_error **ret_error);
+	fsdp_ref state, struct fsdp_torch_tensor *tensor);
 
 /* How the ranks of meshes are read: `read` gives bytes of a storage; NULL: no bytes, and
  * so no parts of DTensors on such meshes. Turns DTensors into local parts. Called once
@@ -293,10 +296,6 @@ bool fsdp_torch_resolve(struct fsdp_torch *torch, fsdp_torch_read_storage read,
 	void *context, struct fsdp_error **ret_error);
 
 enum { FSDP_TORCH_MESH_RANKS = 1 << 24 };
-/* Reads the ranks of a mesh, bounded by the limit `mesh-ranks`, and makes it one of the
- * model. Unreadable ranks cost the mesh its ranks. False: out of memory. */
-bool fsdp_torch_resolve_mesh(struct fsdp_torch *torch, struct fsdp_torch_mesh *mesh,
-	fsdp_torch_read_storage read, void *context, struct fsdp_error **ret_error);
 
 /* ---- walk-values.c ---- */
 

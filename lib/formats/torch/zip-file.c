@@ -110,7 +110,7 @@ static enum torch_record record_of(struct fsdp_span name)
 	return RECORD_OTHER;
 }
 
-static bool check_others(struct torch_zip *file, struct fsdp_error **ret_error);
+static void check_others(struct torch_zip *file);
 
 static bool read_members(struct torch_zip *file, struct fsdp_error **ret_error)
 {
@@ -141,9 +141,10 @@ static bool read_members(struct torch_zip *file, struct fsdp_error **ret_error)
 		file->serialization_id |= record == RECORD_SERIALIZATION_ID;
 		file->constants |= record == RECORD_CONSTANTS;
 	}
-	if (file->pickle == NULL)
-		return check_others(file, ret_error) &&
-		       fsdp_foreign_zip(&file->zip, ret_error);
+	if (file->pickle == NULL) {
+		check_others(file);
+		return fsdp_foreign_zip(&file->zip, ret_error);
+	}
 	if (file->outside != 0)
 		fsdp_find(findings, FSDP_RULE_ZIP_ROOT, FSDP_PLACE(.file = file->file),
 			file->outside == 1 ? "%zu member is outside of %.*s"
@@ -208,7 +209,7 @@ static bool check_byteorder(struct torch_zip *file, struct fsdp_error **ret_erro
 
 /* ---- storages ---- */
 
-static bool add_extents(struct torch_zip *file, struct fsdp_error **ret_error)
+static void add_extents(struct torch_zip *file)
 {
 	for (uint32_t i = 0; i < file->torch.storages.count; i++) {
 		const struct fsdp_torch_storage *storage =
@@ -223,8 +224,7 @@ static bool add_extents(struct torch_zip *file, struct fsdp_error **ret_error)
 			.is_record = storage->is_mesh,
 			.missing = true,
 		};
-		if (fsdp_build_extent(file->reading->model, &extent, key) == FSDP_NONE)
-			return fsdp_model_fail(file->reading->model, ret_error);
+		fsdp_build_extent(file->reading->model, &extent, key);
 		if (storage->conflict)
 			fsdp_find(&file->reading->model->findings,
 				FSDP_RULE_STORAGE_CONFLICT,
@@ -232,7 +232,6 @@ static bool add_extents(struct torch_zip *file, struct fsdp_error **ret_error)
 				"storage %.*s is described in two ways; torch keeps the first",
 				FSDP_TEXT_MOST(key, 64));
 	}
-	return true;
 }
 
 /* Gives a storage its record. A record of another length is not used. */
@@ -430,22 +429,6 @@ static void resolve_lightning(
 			.strip = FSDP_SPAN("state_dict"), .role = -1 });
 }
 
-/* What was walked. */
-struct walked {
-	struct torch_zip *file;
-	struct fsdp_relative relative;
-	bool is_relative;
-};
-
-static void resolve_walked(void *context)
-{
-	struct walked *walked = context;
-	if (walked->is_relative)
-		read_relative(walked->file, &walked->relative);
-	resolve_lightning(walked->file, walked->relative.first_tensor,
-		walked->relative.first_value);
-}
-
 static bool read_pickle(struct torch_zip *file, struct fsdp_error **ret_error)
 {
 	struct fsdp_reading *reading = file->reading;
@@ -494,17 +477,14 @@ static bool read_pickle(struct torch_zip *file, struct fsdp_error **ret_error)
 	}
 	if (!read)
 		fsdp_error_add_member(ret_error, file->pickle->name);
-	struct walked walked = {
-		.file = file,
-		.relative.first_tensor = reading->model->tensors.count,
-		.relative.first_piece = reading->model->pieces.count,
-		.relative.first_value = reading->model->values.count,
+	struct fsdp_relative relative = {
+		.first_tensor = reading->model->tensors.count,
+		.first_piece = reading->model->pieces.count,
+		.first_value = reading->model->values.count,
 	};
-	walked.is_relative =
-		read && fsdp_torch_find_relative(&file->torch, &walked.relative);
+	bool is_relative = read && fsdp_torch_find_relative(&file->torch, &relative);
 	bool resolved = read &&
-			(!walked.is_relative ||
-				resolve_relative(file, &walked.relative, ret_error)) &&
+			(!is_relative || resolve_relative(file, &relative, ret_error)) &&
 			fsdp_torch_resolve(&file->torch, read_storage, file, ret_error);
 	fsdp_reading_keep_limit(reading, &file->torch.over_limit, file->file);
 	if (!resolved)
@@ -513,29 +493,28 @@ static bool read_pickle(struct torch_zip *file, struct fsdp_error **ret_error)
 	fsdp_reading_resolve_world(file->reading, file->file_id, file->torch.world_size,
 		file->torch.world_whole);
 	name_ultralytics(file);
-	return fsdp_torch_walk(&file->torch, ret_error) &&
-	       fsdp_model_try(reading->model, file->torch.scratch, resolve_walked,
-		       &walked, ret_error);
+	if (!fsdp_torch_walk(&file->torch, ret_error))
+		return false;
+	if (is_relative)
+		read_relative(file, &relative);
+	resolve_lightning(file, relative.first_tensor, relative.first_value);
+	return true;
 }
 
-enum looked { LOOKED, NOT_LOOKED, NO_MEMORY };
-
-/* Calls of a pickle. Its other content costs nothing. */
-static enum looked check_other(
-	struct torch_zip *file, const struct fsdp_zip_member *member)
+/* Calls of a pickle, and whether it was looked at. Its other content costs nothing. */
+static bool check_other(struct torch_zip *file, const struct fsdp_zip_member *member)
 {
 	struct fsdp_reading *reading = file->reading;
 	struct fsdp_error *error = NULL;
 	struct fsdp_torch torch;
 	struct fsdp_span stream;
-	struct fsdp_arena arena;
+	struct fsdp_arena *arena = fsdp_arena_new_below(reading->scratch);
 	uint64_t begin = 0;
 	bool looked = false;
-	fsdp_arena_init(&arena, reading->scratch->budget);
-	if (fsdp_zip_read(&file->zip, member, OTHER_BYTES, &arena, &stream, &error) &&
+	if (fsdp_zip_read(&file->zip, member, OTHER_BYTES, arena, &stream, &error) &&
 		(member->method != 0 ||
 			fsdp_zip_locate(&file->zip.source, member, &begin, &error)) &&
-		fsdp_torch_init(&torch, reading->model, &arena, &arena, file->file,
+		fsdp_torch_init(&torch, reading->model, arena, arena, file->file,
 			member->name, &error)) {
 		uint64_t skip = fsdp_min(fsdp_numpy_pickle(stream), stream.size);
 		stream = fsdp_span(stream.data + skip, stream.size - skip);
@@ -547,10 +526,11 @@ static enum looked check_other(
 			 error == NULL || fsdp_error_limit(error) == NULL;
 		fsdp_torch_check(&torch);
 	}
-	bool lost = error != NULL && fsdp_error_code(error) == FSDP_ERROR_MEMORY;
+	if (error != NULL && fsdp_error_code(error) == FSDP_ERROR_MEMORY)
+		fsdp_model_leave(reading->model, error);
 	fsdp_error_free(error);
-	fsdp_arena_done(&arena);
-	return lost ? NO_MEMORY : looked ? LOOKED : NOT_LOOKED;
+	fsdp_arena_done(arena);
+	return looked;
 }
 
 /* Some readers of zips see a name up to its first NUL. */
@@ -603,7 +583,7 @@ struct unseen {
 };
 
 /* Further pickles of the archive: torch.load does not read them, other readers may. */
-static bool check_others(struct torch_zip *file, struct fsdp_error **ret_error)
+static void check_others(struct torch_zip *file)
 {
 	uint64_t most = fsdp_limit(file->reading->limits, FSDP_LIMIT_PICKLE_STREAMS);
 	struct unseen unseen = { 0 };
@@ -613,10 +593,7 @@ static bool check_others(struct torch_zip *file, struct fsdp_error **ret_error)
 			!may_be_pickle(file, member))
 			continue;
 		unseen.by_limit |= most == 0;
-		enum looked looked = most != 0 ? check_other(file, member) : NOT_LOOKED;
-		if (looked == NO_MEMORY)
-			return fsdp_arena_fail(file->reading->scratch, ret_error);
-		if (looked == NOT_LOOKED) {
+		if (most == 0 || !check_other(file, member)) {
 			char room[FSDP_SHOWN];
 			const char *text = fsdp_shown(member->name, room);
 			size_t left = sizeof unseen.names - unseen.size;
@@ -639,18 +616,16 @@ static bool check_others(struct torch_zip *file, struct fsdp_error **ret_error)
 				? "%zu pickle next to data.pkl was not checked: %s"
 				: "%zu pickles next to data.pkl were not checked: %s",
 			unseen.count, unseen.names);
-	return true;
 }
 
-static bool read_all(struct torch_zip *file, const struct fsdp_look *look,
+static bool read(struct fsdp_reading *reading, const struct fsdp_look *look,
 	struct fsdp_error **ret_error)
 {
-	struct fsdp_reading *reading = file->reading;
+	struct torch_zip *file = FSDP_TAKE(reading->scratch, file, 1);
+	file->reading = reading;
 	file->file = look->path;
 	file->file_id = fsdp_build_file(
 		reading->model, look->path, look->source.size, reading->rank);
-	if (file->file_id == FSDP_NONE)
-		return fsdp_model_fail(reading->model, ret_error);
 	if (!fsdp_zip_open(&look->source, reading->scratch, reading->limits, file->file,
 		    &reading->model->findings, &file->zip, ret_error) ||
 		!read_members(file, ret_error))
@@ -662,26 +637,25 @@ static bool read_all(struct torch_zip *file, const struct fsdp_look *look,
 	struct fsdp_span folder = FSDP_SPAN("data/");
 	size_t size = file->root.size + folder.size;
 	unsigned char *text = fsdp_arena_take(model->arena, size, 1);
-	if (text == NULL)
-		return fsdp_arena_fail(model->arena, ret_error);
 	memcpy(text, file->root.data, file->root.size);
 	memcpy(text + file->root.size, folder.data, folder.size);
 	record->records = fsdp_span(text, size);
 	/* The operations of the pickle are reported, whatever other errors it has. */
 	if (!check_version(file, ret_error) || !check_byteorder(file, ret_error)) {
-		(void)(check_other(file, file->pickle) != NO_MEMORY &&
-			check_others(file, NULL));
+		(void)check_other(file, file->pickle);
+		check_others(file);
 		return false;
 	}
 	/* The pickle's values are gone before the extents come: a million storages and
 	 * the values are not held together. */
-	fsdp_arena_init(&file->pickles, reading->scratch->budget);
+	fsdp_arena_init_below(&file->pickles, reading->scratch);
 	bool read = read_pickle(file, ret_error);
 	fsdp_arena_done(&file->pickles);
-	if (!read)
-		(void)check_others(file, NULL);
-	if (!add_extents(file, ret_error) || !read)
+	add_extents(file);
+	if (!read) {
+		check_others(file);
 		return false;
+	}
 	match_members(file);
 	struct fsdp_span records = fsdp_model_file(model, file->file_id)->records;
 	char member[FSDP_SHOWN];
@@ -697,8 +671,7 @@ static bool read_all(struct torch_zip *file, const struct fsdp_look *look,
 			FSDP_PLACE(.file = file->file, .member = fsdp_span_text(member)),
 			"record data/%.*s is missing", FSDP_TEXT_MOST(key, 64));
 	}
-	if (!check_others(file, ret_error))
-		return false;
+	check_others(file);
 	if (file->constants) {
 		/* Its tensors are listed; what its code would do is not judged. */
 		struct fsdp_error *error = NULL;
@@ -713,16 +686,6 @@ static bool read_all(struct torch_zip *file, const struct fsdp_look *look,
 	return true;
 }
 
-static bool read(struct fsdp_reading *reading, const struct fsdp_look *look,
-	struct fsdp_error **ret_error)
-{
-	struct torch_zip *file = FSDP_TAKE(reading->scratch, file, 1);
-	if (file == NULL)
-		return fsdp_arena_fail(reading->scratch, ret_error);
-	file->reading = reading;
-	return read_all(file, look, ret_error);
-}
-
 /* A torch.save file may be all that many ranks gathered; how many is not in it. */
 static const char *const rankless[] = { "lightning-ckpt", NULL };
 
@@ -732,6 +695,7 @@ const struct fsdp_family fsdp_family_torch_zip = {
 	.recognise = recognise,
 	.recognise_end = recognise_end,
 	.read = read,
+	.leaves = true,
 	.has_pickles = true,
 	.rankless = rankless,
 };
