@@ -8,12 +8,11 @@ json_lines.py BINARY
 """
 
 import concurrent.futures
+import dataclasses
 import json
 import os
 import re
 import sys
-
-import sandbox
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "pinned"))
 import run  # noqa: E402
@@ -46,7 +45,8 @@ def joined(lines):
 
 def faults(binary, case):
     document = json.loads(case.stdout)
-    out = sandbox.run(binary, re.sub(r"--json\b", "--jsonl", case.command, count=1))[0]
+    command = re.sub(r"--json\b", "--jsonl", case.command, count=1)
+    out = run.run(binary, dataclasses.replace(case, command=command)).stdout
     lines = [json.loads(line) for line in out.splitlines()]
     if lines[0]["type"] != "header" or lines[-1]["type"] != "end":
         return [f"lines from {lines[0]['type']} to {lines[-1]['type']}"]

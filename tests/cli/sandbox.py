@@ -60,8 +60,10 @@ def run_in(folder, binary, line, leaks=True):
     return done.stdout, done.stderr, done.returncode
 
 
-def run(binary, line, links=None, leaks=True):
-    """The same in a folder of its own. leaks: whether they are searched."""
+def run(binary, line, links=None, leaks=True, before=None):
+    """The same in a folder of its own. leaks: whether they are searched; before: makes files in the folder."""
     with tempfile.TemporaryDirectory(prefix="fsdp-inspect-") as folder:
         furnish(folder, binary, links or {})
+        if before is not None:
+            before(folder)
         return run_in(folder, binary, line, leaks)

@@ -11,6 +11,7 @@ run.py [--update] [--list] [--leaks] BINARY [CASE...]
 A case, and what its lines begin with:
 
   # a folder without tensors ends with status 1       the title: one behaviour
+  @ NAME [WORD...]                                    a function of samples/ that makes files before
   $ fsdp-inspect audit empty                          the command, with `> ` before its further lines
     bad. 1 finding                                    two spaces: standard output
   ! fsdp-inspect: note: nothing read                  standard error
@@ -31,13 +32,15 @@ import sys
 import zlib
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-sys.path.insert(0, os.path.join(HERE, "..", "cli"))
+sys.path[:0] = [HERE, os.path.join(HERE, "..", "cli")]
+import samples  # noqa: E402
 import sandbox  # noqa: E402
 
 
 @dataclasses.dataclass
 class Case:
     title: str
+    samples: tuple = ()
     command: str = ""
     stdout: bytes = b""
     stderr: bytes = b""
@@ -55,7 +58,9 @@ def parse(text):
             cases.append(Case(rest))
             continue
         case = cases[-1]
-        if mark == "$ ":
+        if mark == "@ ":
+            case.samples += (rest,)
+        elif mark == "$ ":
             case.command = rest
         elif mark == "> ":
             case.command += "\n" + rest
@@ -100,6 +105,7 @@ def written(content, mark, mark_escaped):
 
 def text_of(case):
     yield f"# {case.title}\n"
+    yield from (f"@ {line}\n" for line in case.samples)
     first, *more = case.command.split("\n")
     yield f"$ {first}\n"
     yield from (f"> {line}\n" for line in more)
@@ -138,8 +144,9 @@ def is_wanted(wanted, command, case):
     return not wanted or any(one == command or fnmatch.fnmatch(name_of(command, case), one) for one in wanted)
 
 
-def run(binary, case, leaks):
-    return dataclasses.replace(case, **dict(zip(("stdout", "stderr", "status"), sandbox.run(binary, case.command, leaks=leaks))))
+def run(binary, case, leaks=True):
+    done = sandbox.run(binary, case.command, leaks=leaks, before=lambda folder: samples.make(folder, case.samples))
+    return dataclasses.replace(case, **dict(zip(("stdout", "stderr", "status"), done)))
 
 
 def difference(case, now):

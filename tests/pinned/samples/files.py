@@ -1,0 +1,154 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What samples are made of: files of a folder, and the bytes of formats."""
+
+import json
+import os
+import shutil
+import struct
+
+TESTDATA = os.path.realpath(os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "..", "testdata"))
+
+
+def sample(function):
+    """Marks a function that cases may name."""
+    function.is_sample = True
+    return function
+
+
+class Folder:
+    """Where a case runs. Names are relative to it."""
+
+    def __init__(self, path):
+        self.path = path
+
+    def at(self, name):
+        """The path of a file that is to be written."""
+        path = os.path.join(self.path, name)
+        os.makedirs(os.path.dirname(path), exist_ok=True)
+        return path
+
+    def write(self, name, *parts):
+        """A file of these parts: bytes, or text."""
+        with open(self.at(name), "wb") as stream:
+            for part in parts:
+                stream.write(part.encode() if isinstance(part, str) else part)
+
+    def read(self, name):
+        with open(os.path.join(self.path, name), "rb") as stream:
+            return stream.read()
+
+    def json(self, name, value):
+        """As json.dump writes it, and a newline."""
+        self.write(name, json.dumps(value), "\n")
+
+    def json_lines(self, name, values):
+        self.write(name, *(json.dumps(value) + "\n" for value in values))
+
+    def copy(self, source, name):
+        """A file or folder of testdata/, writable."""
+        source, target = os.path.join(TESTDATA, source), self.at(name)
+        if not os.path.isdir(source):
+            shutil.copyfile(source, target)
+            return
+        shutil.copytree(source, target, dirs_exist_ok=True, copy_function=shutil.copyfile)
+        for path, _, _ in os.walk(target):
+            os.chmod(path, 0o755)
+
+    def edit(self, name, old, new):
+        """Replaces a text that must be there, each time it is."""
+        old, new = (one.encode() if isinstance(one, str) else one for one in (old, new))
+        content = self.read(name)
+        assert old in content, (name, old)
+        self.write(name, content.replace(old, new))
+
+    def remove(self, name):
+        path = os.path.join(self.path, name)
+        shutil.rmtree(path) if os.path.isdir(path) else os.remove(path)
+
+
+def safetensors(tensors, **metadata):
+    """The bytes of a safetensors file of name -> (dtype, shape, bytes)."""
+    header, at = {"__metadata__": metadata} if metadata else {}, 0
+    for name, (dtype, shape, content) in tensors.items():
+        header[name] = {"dtype": dtype, "shape": shape, "data_offsets": [at, at + len(content)]}
+        at += len(content)
+    text = json.dumps(header, separators=(",", ":")).encode()
+    return struct.pack("<Q", len(text)) + text + b"".join(content for _, _, content in tensors.values())
+
+
+# ---- pickles, by the names of their opcodes; texts and numbers as protocol 0 writes them ----
+
+
+def text(value):
+    return b"S'%s'\n" % value.encode()
+
+
+def integer(value):
+    return b"I%s\n" % str(value).encode()
+
+
+def boolean(value):
+    return b"I01\n" if value else b"I00\n"
+
+
+def name_of(path):
+    """GLOBAL of "module.Name"."""
+    return b"c%s\n%s\n" % tuple(part.encode() for part in path.rsplit(".", 1))
+
+
+def tuple_of(*items):
+    return b"(" + b"".join(items) + b"t"
+
+
+def integers(*values):
+    """A tuple of integers: a shape, or strides."""
+    return tuple_of(*map(integer, values))
+
+
+def call(path, *arguments):
+    return name_of(path) + tuple_of(*arguments) + b"R"
+
+
+def list_of(*items):
+    return b"(l" + b"".join(item + b"a" for item in items)
+
+
+def dict_of(items):
+    """Of name -> pickled value."""
+    return b"(d" + b"".join(text(key) + value + b"s" for key, value in items.items())
+
+
+def built(path, state=None):
+    """An object without arguments, with this state."""
+    return name_of(path) + b")\x81" + (state + b"b" if state is not None else b"")
+
+
+def storage(key, numel, kind="Float", device="cpu", views=False):
+    """The persistent id of a storage; a legacy file has its views, too."""
+    return tuple_of(text("storage"), name_of(f"torch.{kind}Storage"), text(key), text(device), integer(numel),
+                    *([b"N"] if views else [])) + b"Q"
+
+
+def tensor(where, shape, strides=None, offset=0):
+    if strides is None:
+        strides = [1] * len(shape)
+        for i in range(len(shape) - 1, 0, -1):
+            strides[i - 1] = strides[i] * shape[i]
+    return call("torch._utils._rebuild_tensor_v2", where, integer(offset), integers(*shape), integers(*strides),
+                boolean(False), b")")
+
+
+def pickled(value, protocol=2):
+    return b"\x80%c" % protocol + value + b"."
+
+
+MAGIC, LEGACY_PROTOCOL = 0x1950A86A20F9469CFC6C, 1001
+
+
+def legacy_file(folder, name, value, storages):
+    """As torch.save writes without a zip. storages: key -> (number of elements, bytes)."""
+    folder.write(
+        name, b"L%dL\n." % MAGIC, integer(LEGACY_PROTOCOL), b".",
+        dict_of({"protocol_version": integer(LEGACY_PROTOCOL), "little_endian": boolean(True)}), b".",
+        value, b".", list_of(*map(text, storages)), b".",
+        *(struct.pack("<Q", numel) + content for numel, content in storages.values()))
