@@ -189,7 +189,7 @@ static const struct {
 	[NO_RANGES] = { FSDP_ERROR_SYSTEM, NULL, "the server ignores range requests",
 		NULL },
 	[10] = { FSDP_ERROR_USAGE, NULL, "this scheme needs a Python package",
-		"pip install -U obstore, or pip install 'fsdp-inspect[remote]'" },
+		"pip install -U obstore" },
 	[11] = { FSDP_ERROR_SYSTEM, NULL, "the server redirects to another place", NULL },
 	[OTHER] = { FSDP_ERROR_SYSTEM, NULL, "cannot be read", NULL },
 };
