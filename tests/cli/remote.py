@@ -609,6 +609,11 @@ def redirects():
     except helper.Fail as failure:
         second = failure.code
     check("credentials that expired are asked for once more", (len(opened) != 3 or first != {"x": None} or second != helper.EXPIRED) and (opened, first, second))
+    both = [("run/same", helper.File("run/same", 1)), ("run/same/below", helper.File("run/same/below", 1)), ("run/", helper.File("run/", 0))]
+    for rows in (both, both[::-1]):
+        answers[:] = [dict(rows)]
+        found = Store("s3://bucket/run").call("list")
+        check("a directory counts more than an object of its name", found != {"same": None} and found)
     searched, search = [], helper.re.search
     helper.re.search = lambda pattern, where, *flags: searched.append(len(where)) or search(pattern, where[:11000], *flags)
     try:

@@ -146,7 +146,7 @@ class Store:
         for key, file in self.rows(prefix):
             name, slash, _ = key[len(prefix):].partition("/")
             if name:  # else it stands for the directory
-                found[name] = None if slash else file
+                found[name] = None if slash else found.get(name, file)
         self.first = self.first or found
         return found
 
