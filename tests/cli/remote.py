@@ -590,6 +590,28 @@ def redirects():
         if code != answer or any((word is None) != (host != "first.example") for host, word in seen) or len(seen) > 6:
             wrong[place] = code, seen
     check("redirects to other hosts, ports and schemes", wrong)
+    # path: where it leads, or the status there
+    seen, places = [], {"/x.pt": "https://other.example/1", "/1": 206, "/2": 206}
+
+    def request(parts, headers, most, named):
+        seen.append(parts.path)
+        answer = places[parts.path]
+        return (answer, {"Content-Range": "bytes 0-0/1"}, b"x") if isinstance(answer, int) else (302, {"Location": answer}, b"")
+
+    helper.request = request
+    store = helper.Http("https://first.example/x.pt")
+    asked = [store.head() and [seen.pop(0) for _ in list(seen)] for _ in range(2)]
+    for status in (403, 410):
+        places.update({"/x.pt": "https://other.example/2", "/1": status, "/2": 206})
+        asked.append(store.head() and [seen.pop(0) for _ in list(seen)])
+        store.places = {store.url: "https://other.example/1"}
+    places["/x.pt"] = 403
+    try:
+        asked.append(store.head())
+    except helper.Fail as failure:
+        asked.append([*seen, failure.code])
+    check("where a redirect led is asked until that is refused", asked != [
+        ["/x.pt", "/1"], ["/1"], ["/1", "/x.pt", "/2"], ["/1", "/x.pt", "/2"], ["/1", "/x.pt", 4]] and asked)
     opened, answers = [], [helper.Fail(helper.EXPIRED), helper.Fail(helper.SLOW), {"run/below/x": None}, helper.Fail(helper.EXPIRED), helper.Fail(helper.EXPIRED)]
 
     class Store(helper.Store):

@@ -29,7 +29,7 @@ NO_BUCKET, NOTHING, NO_CREDENTIALS, DENIED, EXPIRED, SLOW, CHANGED = range(1, 8)
 UNREACHABLE, NO_RANGES, NO_PACKAGE, REDIRECT, OTHER = range(8, 13)
 FRAME_MOST, DATA_MOST, BLOCK, RANGE_MOST, RANGES_MOST = (1 << 20) + 64, 1 << 20, 64 << 10, 4 << 20, 4096
 FLIGHT_MOST, PAGE_MOST, MEMORY_MOST, FILES_MOST = 64 << 20, 8 << 20, 4 << 30, 1 << 23
-TRIES, REQUESTS_MOST, REDIRECT_SECONDS, TIMEOUT = 6, 6, 600, float(os.environ.get("FSDP_INSPECT_TIMEOUT", 30))
+TRIES, REQUESTS_MOST, TIMEOUT = 6, 6, float(os.environ.get("FSDP_INSPECT_TIMEOUT", 30))
 SECONDS = 4 * TIMEOUT  # of one request, and of all tries of it
 # Of each scheme of stores its class in obstore and its package beside fsspec.
 STORES = {"s3": ("S3Store", "s3fs"), "gs": ("GCSStore", "gcsfs"),
@@ -270,10 +270,9 @@ class Http(Store):  # one file of a server
 
     def ask(self, place, most, count="gets", **headers):
         """Content-Range, None: a long file whole; version, body and headers. Follows redirects to https, or on the host
-        of the URL, which alone gets secrets. Where they led is asked until that is old or refused."""
-        url, until = self.places.get(place, (place, 0.0))
-        is_led = time.monotonic() < until
-        url = url if is_led else place
+        of the URL, which alone gets secrets. Where they led is asked until that is refused."""
+        led = self.places.get(place)
+        url = led or place
         for _ in range(REQUESTS_MOST):
             parts = urlsplit(url)
             is_named = parts.hostname == self.named.hostname
@@ -290,8 +289,8 @@ class Http(Store):  # one file of a server
             where, size, after = map(found.get, ("Content-Range", "Content-Length", "Retry-After"), ("", "", ""))
             if status in (301, 302, 303, 307, 308) and "Location" in found:
                 url = urljoin(url, found["Location"])
-            elif is_led and status in (401, 403):
-                url, is_led = place, False
+            elif url == led and status in (400, 401, 403, 404, 410):
+                url, led = place, None
             elif status not in (200, 206) and not (status == 416 and where.endswith("*/0")):
                 error = found.get("X-Error-Code")  # of the Hub; a server might return the token in it
                 failure = fail_of(Exception(f"({error if error in HUB_ERRORS else status})"))
@@ -301,7 +300,7 @@ class Http(Store):  # one file of a server
                 raise Fail(OTHER, "Content_Encoding")
             else:
                 if url != place:
-                    self.places[place] = url, until if is_led else time.monotonic() + REDIRECT_SECONDS
+                    self.places[place] = url
                 if status == 200:
                     is_small = size.isdecimal() and int(size) <= DATA_MOST
                     where = f"bytes 0-{int(size) - 1}/{size}" if is_small else None
