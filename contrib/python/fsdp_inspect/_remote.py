@@ -105,7 +105,7 @@ def fail_of(error):
 
 class Store:
     """What is at or below a URL. Subclasses open it, and have rows of a list, the file at the URL (head), and read:
-    bytes, after a check of Content-Range and tag of the answer."""
+    Content-Range and tag of an answer, and its bytes or what reads them."""
 
     is_bucket, tries = True, TRIES  # a bucket: a call is a request, and each file has a tag
 
@@ -128,10 +128,10 @@ class Store:
                 is_new = True
                 self.open(os.environ)
                 continue
-            wait = max(0.1 * 2 ** tries * random.uniform(0.5, 1.5), failure.seconds)
-            tries += 1
             if failure.code != SLOW and not PASSING.search(failure.detail):
                 raise failure
+            wait = max(0.1 * 2 ** tries * random.uniform(0.5, 1.5), failure.seconds)
+            tries += 1
             if tries == self.tries or time.monotonic() + wait > end:
                 failure.detail += f", {tries} tries" * (tries > 1 and failure.code != UNREACHABLE)
                 raise failure
@@ -151,31 +151,35 @@ class Store:
         return found
 
     def root(self):
-        """The file, or the list of the directory. Tries first what the name looks like."""
+        """The file, or the list of the directory. Tries first what the name looks like. If there is neither, the names
+        beside it may tell what was meant."""
         missing, order = Fail(NOTHING), ("head", "list") if self.path.endswith(SUFFIXES) else ("list", "head")
-        for name in order if self.path else ("list",):
+        for way in order if self.path else ("list",):
             try:
-                found = self.call(name)
-                if found:
+                if found := self.call(way):
                     return found
             except Fail as failure:
                 if failure.code not in (NOTHING, NO_BUCKET):
                     raise
-                missing = failure if name == "list" else missing
+                missing = failure if way == "list" else missing
+        self.path, _, name = self.path.rpartition("/")
+        if missing.code == NOTHING and name:
+            import difflib
+            with contextlib.suppress(Fail):
+                missing.detail = ", ".join(difflib.get_close_matches(name, self.call("list")))
         raise missing
 
     def get(self, file, begin, end):
         """The bytes of the version that was listed."""
-        def check(where, tag):
-            asked = f"bytes {begin}-{end - 1}/{file.size}"
-            if where is None or where == f"bytes 0-{file.size - 1}/{file.size}" != asked:
-                raise Fail(NO_RANGES)
-            if tag != file.tag or not tag and self.is_bucket or not where.endswith(f"/{file.size}"):
-                raise Fail(CHANGED)
-            if where != asked:
-                raise Fail(OTHER, "wrong Content_Range")
-
-        found = self.read(file, begin, end, check)
+        asked = f"bytes {begin}-{end - 1}/{file.size}"
+        where, tag, body = self.read(file, begin, end)
+        if where is None or where == f"bytes 0-{file.size - 1}/{file.size}" != asked:
+            raise Fail(NO_RANGES)
+        if tag != file.tag or not tag and self.is_bucket or not where.endswith(f"/{file.size}"):
+            raise Fail(CHANGED)
+        if where != asked:
+            raise Fail(OTHER, "wrong Content_Range")
+        found = body() if callable(body) else body
         if len(found) > end - begin:
             raise Fail(OTHER, "more bytes than were asked for")
         if len(found) < end - begin:
@@ -307,11 +311,10 @@ class Http(Store):  # one file of a server
                 return where, found.get("ETag") or found.get("Last-Modified"), body, found
         raise Fail(REDIRECT, host_of(url))
 
-    def read(self, file, begin, end, check):
+    def read(self, file, begin, end):
         match = {"If-Match": file.tag} if (file.tag or "").startswith('"') else {}
         where, tag, body, _ = self.ask(file.key, end - begin, Range=f"bytes={begin}-{end - 1}", **match)
-        check(where, file.tag and tag)
-        return body
+        return where, file.tag and tag, body
 
     def rows(self, prefix):
         return ()
@@ -451,10 +454,10 @@ class Obstore(Store):
     def head(self):
         return self.file(self.package.head(self.client, self.path))
 
-    def read(self, file, begin, end, check):
+    def read(self, file, begin, end):
         found = self.package.get(self.client, file.key, options={"range": (begin, end), "if_match": file.tag})
-        check(f"bytes {found.range[0]}-{found.range[1] - 1}/{found.meta['size']}", self.file(found.meta).tag)
-        return found.bytes()
+        where = f"bytes {found.range[0]}-{found.range[1] - 1}/{found.meta['size']}"
+        return where, self.file(found.meta).tag, found.bytes
 
 
 class Fsspec(Store):
@@ -486,24 +489,18 @@ class Fsspec(Store):
     def head(self):
         return self.file(self.wait(self.client._info, f"{self.bucket}/{self.path}"))
 
-    def read(self, *words):
-        return self.wait(self.fetch, *words)
-
-    async def fetch(self, file, begin, end, check):
+    def read(self, file, begin, end):
         client, asked = self.client, {"Range": f"bytes={begin}-{end - 1}", "IfMatch": file.tag}
         if self.scheme == "s3":
-            found = await client._call_s3("get_object", Bucket=self.bucket, Key=file.key, **asked)
-            check(found.get("ContentRange"), found.get("ETag"))
-            return await found["Body"].read()
+            found = self.wait(client._call_s3, "get_object", Bucket=self.bucket, Key=file.key, **asked)
+            return found.get("ContentRange"), found.get("ETag"), functools.partial(self.wait, found["Body"].read)
         if self.scheme == "gs":
             url = client.url(f"{self.bucket}/{file.key}")
-            found, body = await client._call("GET", url, headers=asked, ifGenerationMatch=file.tag)
-            check(found.get("Content-Range"), found.get("x-goog-generation"))
-            return body
+            found, body = self.wait(client._call, "GET", url, headers=asked, ifGenerationMatch=file.tag)
+            return found.get("Content-Range"), found.get("x-goog-generation"), body
         blob = client.service_client.get_blob_client(self.bucket, file.key)
-        found = await blob.download_blob(begin, end - begin, headers={"If-Match": file.tag})
-        check(found.properties.content_range, found.properties.etag)
-        return await found.readall()
+        found = self.wait(blob.download_blob, begin, end - begin, headers={"If-Match": file.tag})
+        return found.properties.content_range, found.properties.etag, functools.partial(self.wait, found.readall)
 
 
 def store_of(url):
@@ -525,7 +522,8 @@ def text(word):
 
 
 class Helper:
-    """Each thread takes the next task, of the last frame or of a new one, once there is room for its answer."""
+    """Each thread takes the next task, of the last frame or of a new one, once there is room for its answer. What fails
+    in any way, as a number of no root or file does, is answered with FAIL."""
 
     def __init__(self, connection):
         self.connection, self.lock, self.turn = connection, threading.RLock(), threading.Lock()
@@ -554,16 +552,7 @@ class Helper:
     def root(self, number, url):
         self.roots.append(None)
         store = store_of(url)
-        try:
-            found = store.root()
-        except Fail as failure:
-            above, _, name = store.path.rpartition("/")
-            if failure.code == NOTHING and name:
-                import difflib
-                store.path = above
-                with contextlib.suppress(Fail):
-                    failure.detail = ", ".join(difflib.get_close_matches(name, store.call("list")))
-            raise
+        found = store.root()
         is_file = isinstance(found, File)
         self.name, self.roots[-1] = self.name or store.name, None if is_file else store
         self.send(number, ROOT_IS, b"\1" + self.entry(store, "file", found) if is_file else b"\2", text(""))
@@ -605,16 +594,15 @@ class Helper:
             self.root(number, payload[2:].decode("utf-8", "surrogateescape"))
         elif kind == LIST:
             (root, size), folder = struct.unpack_from("<IH", payload), payload[6:].decode("utf-8", "surrogateescape")
-            store = self.roots[root] if root < len(self.roots) else None
             is_below = not folder or all(map(SAFE.fullmatch, folder.split("/")))
-            if size != len(payload) - 6 or store is None or not is_below:
+            if size != len(payload) - 6 or self.roots[root] is None or not is_below:
                 raise Fail(OTHER)
-            yield 0, self.list, number, store, folder
+            yield 0, self.list, number, self.roots[root], folder
         elif kind == READ:
             ranges = list(struct.iter_unpack("<IQI", payload))
-            if not 0 < len(ranges) <= RANGES_MOST or any(
-                    file >= len(self.files) or not 0 < size <= RANGE_MOST or offset + size > self.files[file][1].size
-                    for file, offset, size in ranges):
+            is_inside = all(0 < size <= RANGE_MOST and offset + size <= self.files[file][1].size
+                            for file, offset, size in ranges)
+            if not 0 < len(ranges) <= RANGES_MOST or not is_inside:
                 raise Fail(OTHER)
             state = {"left": len(ranges), "failure": None}
             for file, offset, size in ranges:
