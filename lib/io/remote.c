@@ -83,10 +83,9 @@ struct pending {
 	bool waited; /* a thread waits for it, and frees it */
 	bool done;
 	struct remote_failure failure;
-	uint64_t left;   /* bytes of DATA */
-	const char *url; /* of the root */
+	uint64_t left; /* bytes of DATA */
 	struct remote_list *list;
-	struct root *root;
+	struct root *root; /* of ROOT and LIST */
 	struct fsdp_remote_counts *counts;
 };
 
@@ -522,7 +521,7 @@ static bool parse_entry(struct fsdp_remote *remote, const struct pending *reques
 		.remote = remote,
 		.number = number,
 		.size = size,
-		.root = request->url,
+		.root = request->root->url,
 		.has_sha256 = digest == 1,
 	};
 	if (digest == 1)
@@ -801,7 +800,6 @@ static struct remote_failure ask(struct fsdp_remote *remote, enum remote_frame k
 	if (request == NULL)
 		return failure;
 	request->root = root;
-	request->url = root != NULL ? root->url : NULL;
 	request->counts = counts;
 	send_frame(remote, request, size);
 	while (!request->done && wait_frame(remote))
@@ -813,18 +811,25 @@ static struct remote_failure ask(struct fsdp_remote *remote, enum remote_frame k
 
 /* ---- roots and lists ---- */
 
-static struct root *root_of(struct fsdp_remote *remote, const char *path)
+/* Whether a path is the other one, or below it. */
+static bool is_at(const char *path, const char *other)
+{
+	size_t size = strlen(other);
+	return strncmp(path, other, size) == 0 &&
+	       (path[size] == '\0' || path[size] == '/');
+}
+
+/* The root that a path is at or below. NULL: none; *ret_above: it is above one. */
+static struct root *root_of(struct fsdp_remote *remote, const char *path, bool *ret_above)
 {
 	struct root *best = NULL;
-	size_t most = 0;
+	*ret_above = false;
 	for (size_t i = 0; i < remote->roots.count; i++) {
 		struct root *root = fsdp_vec_at(&remote->roots, i);
-		size_t size = strlen(root->name);
-		if (size >= most && strncmp(root->name, path, size) == 0 &&
-			(path[size] == '\0' || path[size] == '/')) {
+		if (is_at(path, root->name) &&
+			(best == NULL || is_at(root->name, best->name)))
 			best = root;
-			most = size;
-		}
+		*ret_above |= is_at(root->name, path);
 	}
 	return best;
 }
@@ -859,7 +864,7 @@ bool fsdp_remote_add(struct fsdp_remote *remote, const char *name, const char *u
 /* The list of a directory below a root, which is asked for unless it was. NULL: out of
  * memory. */
 static struct remote_list *request_list(
-	struct fsdp_remote *remote, const struct root *root, const char *path)
+	struct fsdp_remote *remote, struct root *root, const char *path)
 {
 	while (remote->request_count >= REQUESTS_MOST && wait_frame(remote))
 		;
@@ -881,7 +886,7 @@ static struct remote_list *request_list(
 	*list = (struct remote_list){ .path = (const char *)copy.data };
 	fsdp_vec_init(&list->found, &remote->arena, sizeof(struct fsdp_entry));
 	request->list = list;
-	request->url = root->url;
+	request->root = root;
 	const char *below = path + strlen(root->name);
 	below += *below == '/';
 	put(remote->out + HEAD_BYTES, root->number, 4);
@@ -896,8 +901,8 @@ static struct remote_list *request_list(
 	return list;
 }
 
-static struct remote_list *list_folder(struct fsdp_remote *remote,
-	const struct root *root, const char *path, struct fsdp_error **ret_error)
+static struct remote_list *list_folder(struct fsdp_remote *remote, struct root *root,
+	const char *path, struct fsdp_error **ret_error)
 {
 	struct remote_list *list = request_list(remote, root, path);
 	if (list == NULL) {
@@ -924,24 +929,14 @@ static bool check_root(const struct fsdp_remote *remote, const struct root *root
 	return true;
 }
 
-/* Files around a remote root are not read. */
-static bool is_above_root(struct fsdp_remote *remote, const char *path)
-{
-	size_t size = strlen(path);
-	for (size_t i = 0; i < remote->roots.count; i++) {
-		const struct root *root = fsdp_vec_at(&remote->roots, i);
-		if (strncmp(root->name, path, size) == 0 && root->name[size] == '/')
-			return true;
-	}
-	return false;
-}
-
 static bool look(struct fsdp_remote *remote, const char *path,
 	enum fsdp_remote_kind *ret_kind, struct fsdp_remote_file **ret_file,
 	struct fsdp_error **ret_error)
 {
-	struct root *root = root_of(remote, path);
-	*ret_kind = is_above_root(remote, path) ? FSDP_REMOTE_NOTHING : FSDP_REMOTE_LOCAL;
+	bool is_above;
+	struct root *root = root_of(remote, path, &is_above);
+	/* Files around a remote root are not read. */
+	*ret_kind = is_above ? FSDP_REMOTE_NOTHING : FSDP_REMOTE_LOCAL;
 	if (root == NULL)
 		return true;
 	*ret_kind = FSDP_REMOTE_NOTHING;
@@ -956,7 +951,7 @@ static bool look(struct fsdp_remote *remote, const char *path,
 	if (root->kind != FSDP_REMOTE_FOLDER || !are_names(fsdp_span_text(below + 1)))
 		return true;
 	const char *slash = strrchr(path, '/');
-	struct fsdp_span name = fsdp_span_text(slash + 1);
+	const struct fsdp_entry name = { .name = fsdp_span_text(slash + 1) };
 	char *parent = strndup(path, (size_t)(slash - path));
 	if (parent == NULL)
 		return fsdp_fail_memory(ret_error);
@@ -964,14 +959,13 @@ static bool look(struct fsdp_remote *remote, const char *path,
 	free(parent);
 	if (list == NULL)
 		return false;
-	for (size_t i = 0; i < list->count; i++) {
-		const struct fsdp_entry *entry = &list->entries[i];
-		if (!fsdp_span_equal(entry->name, name))
-			continue;
-		*ret_kind = entry->kind == FSDP_ENTRY_FILE ? FSDP_REMOTE_FILE
-							   : FSDP_REMOTE_FOLDER;
-		if (entry->kind == FSDP_ENTRY_FILE)
-			*ret_file = fsdp_remote_file(remote, entry->file);
+	const struct fsdp_entry *entry = bsearch(
+		&name, list->entries, list->count, sizeof name, fsdp_entry_compare);
+	if (entry != NULL && entry->kind == FSDP_ENTRY_FILE) {
+		*ret_kind = FSDP_REMOTE_FILE;
+		*ret_file = fsdp_remote_file(remote, entry->file);
+	} else if (entry != NULL) {
+		*ret_kind = FSDP_REMOTE_FOLDER;
 	}
 	return true;
 }
@@ -1002,7 +996,8 @@ bool fsdp_remote_list(struct fsdp_remote *remote, const char *path, bool is_open
 	struct fsdp_error **ret_error)
 {
 	pthread_mutex_lock(&remote->mutex);
-	const struct root *root = root_of(remote, path);
+	bool is_above;
+	struct root *root = root_of(remote, path, &is_above);
 	struct remote_list *list = root != NULL && check_root(remote, root, ret_error)
 					   ? list_folder(remote, root, path, ret_error)
 					   : NULL;
@@ -1039,11 +1034,12 @@ void fsdp_remote_expect_directory(
 	pthread_mutex_lock(&remote->mutex);
 	enum fsdp_remote_kind kind;
 	struct fsdp_remote_file *file;
+	bool is_above;
 	struct remote_list *list =
 		look(remote, path, &kind, &file, NULL) && kind == FSDP_REMOTE_FOLDER &&
 				remote->broken == NULL &&
 				limit_reached(remote) == FSDP_LIMIT_COUNT
-			? request_list(remote, root_of(remote, path), path)
+			? request_list(remote, root_of(remote, path, &is_above), path)
 			: NULL;
 	if (list != NULL)
 		list->is_opened |= is_opened;
