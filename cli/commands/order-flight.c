@@ -487,10 +487,18 @@ static void lines_agree(const struct flight *flight)
 		line = is_log ? "all ranks with lines entered the same collectives"
 			      : "all ranks with a readable dump entered the same collectives";
 	if (line != NULL)
-		out_line(out, NULL, "%s%s", line,
-			joined->is_gloo && joined->problem == NULL
-				? "; Gloo dumps do not record send and recv: a rank may wait in one"
-				: "");
+		out_values_line(out, NULL, "{}{}[; the last one of {} did not end]{}",
+			value_word(line),
+			value_word(joined->problem == NULL && joined->all_completed
+					   ? " and completed them"
+					   : ""),
+			joined->problem == NULL && joined->unfinished.count != 0
+				? RANKS(joined->unfinished)
+				: value_absent(),
+			value_word(
+				joined->is_gloo && joined->problem == NULL
+					? "; Gloo dumps do not record send and recv: a rank may wait in one"
+					: ""));
 	if (!problem_is(joined, "unheard"))
 		return;
 	if (joined->watch_count == 0 && joined->exception_count != 0) {

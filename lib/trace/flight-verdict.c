@@ -648,6 +648,26 @@ static void decide(struct join *join)
 	}
 }
 
+/* Which ranks did not end their last call, and whether the devices finished them. */
+static void describe_ends(struct join *join)
+{
+	const struct fsdp_flight_job *job = &join->job;
+	int64_t *ranks = FSDP_TAKE(job->arena, ranks, job->count);
+	size_t count = 0;
+
+	join->flight->all_completed = job->count != 0;
+	for (size_t i = 0; i < job->count; i++) {
+		const struct fsdp_flight_entry *last = last_entry(job->ranks[i].rows);
+		const struct fsdp_flight_entry *open = open_entry(job->ranks[i].rows);
+
+		join->flight->all_completed &=
+			last != NULL && last->is_completed && open == NULL;
+		if (open != NULL)
+			ranks[count++] = job->ranks[i].rank;
+	}
+	join->flight->unfinished = (struct fsdp_ranks){ ranks, count };
+}
+
 void fsdp_flight_join(const struct fsdp_flight_rank *ranks, size_t count, bool is_log,
 	const struct fsdp_limits *limits, struct fsdp_arena *arena,
 	struct fsdp_flight *ret_flight, struct fsdp_error **ret_error)
@@ -667,6 +687,8 @@ void fsdp_flight_join(const struct fsdp_flight_rank *ranks, size_t count, bool i
 	join.awaited = FSDP_TAKE(arena, join.awaited, join.job.world.count);
 	find_waits(&join);
 	describe_dumps(&join);
+	if (!is_log)
+		describe_ends(&join);
 	decide(&join);
 }
 

@@ -590,6 +590,10 @@ struct fsdp_flight {
 	size_t log_rank_count;
 	/* The dumps are of gloo, whose recorder has no sends and receives. */
 	bool is_gloo;
+	/* Of dumps: each rank has entries, and its device finished the last one. */
+	bool all_completed;
+	/* Of dumps: ranks whose last collective did not end. */
+	struct fsdp_ranks unfinished;
 };
 
 #ifdef __cplusplus
