@@ -568,7 +568,8 @@ bool fsdp_recordings_loss(const struct fsdp_recordings *run, const struct fsdp_c
 			"the data loader takes %.0f %% of the time, %s ms per step; use more workers, or a larger prefetch_factor",
 			cost->data, format_ms((int64_t)cost->data_ns, &ms));
 	} else if (!cost->has_device) {
-		return true;
+		append(loss,
+			"the trace does not show what takes the time: record with ProfilerActivity.CUDA, or mark parts of a step with record_function(NAME)");
 	} else if (cost->idle >= LEAST_LOSS && cost->idle >= cost->exposed) {
 		set_loss(loss, "idle", cost->idle);
 		append(loss,

@@ -89,6 +89,7 @@ static int compare_bytes(const void *a, const void *b)
 static bool note_rows(const struct snapshots *all)
 {
 	uint64_t *list = calloc(all->count + 1, sizeof *list), median;
+	size_t usual = 0;
 
 	if (list == NULL)
 		return false;
@@ -96,6 +97,10 @@ static bool note_rows(const struct snapshots *all)
 		list[i] = all->rows[i].state.active_bytes;
 	qsort(list, all->count, sizeof *list, compare_bytes);
 	median = list[all->count / 2];
+	/* If most ranks differ, no rank is unusual. */
+	for (size_t i = 0; i < all->count; i++)
+		usual += list[i] > median ? list[i] - median <= median / 10
+					  : median - list[i] <= median / 10;
 	free(list);
 	for (size_t i = 0; i < all->count; i++) {
 		struct memory_row *row = &all->rows[i];
@@ -112,7 +117,7 @@ static bool note_rows(const struct snapshots *all)
 				state->oom_count != 0
 					? "out of memory"
 					: "peak unknown: not all events recorded");
-		else if (all->count > 2 && apart > median / 10)
+		else if (usual * 2 > all->count && apart > median / 10)
 			snprintf(row->note, sizeof row->note,
 				"ACTIVE is %.0f %% %s the median",
 				(double)apart * 100 / (double)(median != 0 ? median : 1),
@@ -231,6 +236,33 @@ static void lines_stacks(const struct replay *replay, const struct fsdp_memory *
 	free(rows);
 }
 
+/* PyTorch releases cached segments before it gives up, so unused memory is then in partly
+ * used segments. */
+static void line_oom_cause(struct out *out, const struct fsdp_memory_device *state,
+	const struct fsdp_memory_oom *oom)
+{
+	struct fsdp_memory_event event = { .active_bytes = -1 };
+
+	for (uint64_t i = 0; i <= oom->event && fsdp_memory_event(state, i, &event);)
+		i++;
+	if (event.active_bytes < 0 || event.reserved_bytes < event.active_bytes)
+		return;
+	const uint64_t unused = (uint64_t)(event.reserved_bytes - event.active_bytes);
+	const bool is_scattered = oom->device_free_bytes >= oom->requested_bytes ||
+				  unused >= oom->requested_bytes - oom->device_free_bytes;
+	out_values_line(out, NULL, "  {}: this process had {} reserved, {} in use; {}",
+		value_word(is_scattered ? "fragmentation is possible"
+					: "fragmentation is not the cause"),
+		value_bytes((uint64_t)event.reserved_bytes),
+		value_bytes((uint64_t)event.active_bytes),
+		value_word(
+			is_scattered
+				? "try PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True"
+				: "make this allocation smaller, or free other memory before it"));
+	out_line(out, NULL,
+		"  the size of the device and other processes on it are not recorded in a snapshot (nvidia-smi lists them)");
+}
+
 static void show_row(
 	const struct replay *replay, const struct memory_row *row, bool is_chosen)
 {
@@ -248,6 +280,7 @@ static void show_row(
 		print_stack(out, row->memory, state->ooms[i].frames,
 			state->ooms[i].frame_count);
 		out_line_end(out);
+		line_oom_cause(out, state, &state->ooms[i]);
 	}
 	out_values_line(out, NULL, "rank {}, device {}{}, at the end: {} in use",
 		value_integer(row->rank), value_integer(state->device),
@@ -298,7 +331,7 @@ static void show_row(
 		return;
 	out_line(out, NULL, "%s", "");
 	out_values_line(out, NULL,
-		"rank {}, device {}, at the peak: {} in use, sizes as requested ({} event{s}{})",
+		"rank {}, device {}, at the peak: {} in use, sizes as requested, before rounding ({} event{s}{})",
 		value_integer(row->rank), value_integer(state->device),
 		value_bytes((uint64_t)state->peak_bytes), value_count(state->events),
 		value_word(state->start_bytes > 0 ? "; earlier ones were not recorded"

@@ -767,10 +767,12 @@ static bool show_text(struct replay *replay)
 		show_timeline(&run);
 	}
 	if (good && replay->has_traces && replay->run_count == 1 && all &&
-		replay->costs->loss.kind != NULL)
+		replay->costs->loss.sentence[0] != '\0')
 		out_line(out, NULL, "%s%s",
-			strcmp(replay->costs->loss.kind, "none") != 0 ? "most time lost: "
-								      : "",
+			replay->costs->loss.kind != NULL &&
+					strcmp(replay->costs->loss.kind, "none") != 0
+				? "most time lost: "
+				: "",
 			replay->costs->loss.sentence);
 	return good;
 }

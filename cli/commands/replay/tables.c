@@ -519,10 +519,11 @@ static const struct record rank_record = RECORD_OF(RECORD_OBJECT, RANK,
 	OF_DEVICE("overlap_ns", overlap_ns),
 	OF_DEVICE("compute_busy_ns", compute_busy_ns), OF_DEVICE("idle_ns", idle_ns),
 	{ "host_comm_busy_ns", NS_AT(RANK, one.host_comm_busy_ns), FOR_PROGRAMS },
-	{ "wait_ns", NS_AT(RANK, one.wait_ns), .label = "wait", IF_SET(RANK, has_waits) },
+	{ "wait_ns", NS_AT(RANK, one.wait_ns), .label = "wait ms",
+		IF_SET(RANK, has_waits) },
 	{ "times_last", COUNT_AT(RANK, one.times_last), IF_SET(RANK, has_waits),
 		FOR_PROGRAMS },
-	{ "times late", CHARS_AT(RANK, late), IF_SET(RANK, has_waits), FOR_PEOPLE,
+	{ "entered last", CHARS_AT(RANK, late), IF_SET(RANK, has_waits), FOR_PEOPLE,
 		.right = true },
 	{ "note", WORD_AT(RANK, mark), FOR_PEOPLE });
 
