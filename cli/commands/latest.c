@@ -1324,8 +1324,12 @@ static void print_none(struct latest *latest)
 				"%zu more skipped: fsdp-inspect latest --explain %s",
 				skipped - SKIPPED_MOST, run->path);
 	}
-	if (latest->count > 0 && latest->named == 0 && !is_table(latest) &&
-		only_builds(&latest->candidates[0]))
+	if (latest->count == 0 || latest->named > 0 || is_table(latest))
+		return;
+	if (!only_builds(&latest->candidates[0]))
+		run_note(latest->run, "fsdp-inspect audit %s prints how to repair it",
+			path_to_paste(latest->candidates[0].path));
+	else
 		run_note(latest->run,
 			"no other problems: a program with these classes can load it; torch.load needs weights_only=False, which runs code from the file");
 }
