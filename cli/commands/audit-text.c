@@ -281,10 +281,19 @@ static const char *find_limit(const struct verdict *verdict)
 	return verdict->counts.warning > 0 ? " no errors," : NULL;
 }
 
-static bool own_loads(const struct verdict *verdict)
+/* Known loaders do not depend on the default of torch.load(). */
+static bool knows_own(const struct verdict *verdict)
 {
 	return verdict->loading.is_own && verdict->loading.count > 0 &&
-	       strcmp(verdict->loading.loaders[0].verdict, "loads") == 0;
+	       strcmp(verdict->loading.loaders[0].verdict, "not_judged") != 0;
+}
+
+static bool has_findings(const struct verdict *verdict, const char *rule)
+{
+	for (size_t i = 0; i < verdict->check_count; i++)
+		if (strcmp(verdict->checks[i].rule, rule) == 0)
+			return verdict->checks[i].findings > 0;
+	return false;
 }
 
 /* The answer of the loader of the checkpoint's own family, as far as it is known. */
@@ -295,6 +304,10 @@ static void print_own_loader(const struct verdict *verdict, struct out *out)
 		{ "bad", "refuses", "refuses it" } };
 	const struct shown_loader *own = verdict->loading.loaders;
 
+	if (verdict->loading.is_own && verdict->loading.count == 0 &&
+		verdict->program != NULL && strcmp(verdict->word, "good") == 0)
+		out_line_text(
+			out, "; whether %s loads it was not checked", verdict->program);
 	if (!verdict->loading.is_own || verdict->loading.count == 0)
 		return;
 	for (size_t i = 0; i < sizeof results / sizeof *results; i++)
@@ -302,6 +315,15 @@ static void print_own_loader(const struct verdict *verdict, struct out *out)
 			strcmp(own->verdict, results[i][1]) == 0)
 			out_line_text(out, "; %s %s%s", own->result.title, results[i][2],
 				verdict->loading.has_base ? " on its base model" : "");
+	for (size_t i = 0; i < own->reason_count && !has_findings(verdict, "FI1013"); i++)
+		if (strcmp(own->verdict, "differs") == 0 &&
+			strcmp(verdict->word, "bad") == 0 &&
+			own->reasons[i].verdict == FSDP_LOAD_DIFFERS) {
+			out_line_text(out, " (");
+			out_line_name(out, text_of(own->reasons[i].message));
+			out_line_text(out, ")");
+			break;
+		}
 	for (size_t i = 0; i < own->reason_count; i++) {
 		if (strcmp(own->verdict, "not_judged") != 0)
 			continue;
@@ -312,6 +334,21 @@ static void print_own_loader(const struct verdict *verdict, struct out *out)
 				"; whether %s loads it is not known for this model type",
 				own->result.title);
 	}
+}
+
+/* " for 29 of 30 parameters (none for model.freqs)" */
+static void print_owners(const struct verdict *verdict, struct out *out)
+{
+	if (!verdict->has_owners || verdict->with_states == 0)
+		return;
+	if (verdict->without_states == 0) {
+		out_line_text(out, " for all parameters");
+		return;
+	}
+	out_values(out, " for {} of {} parameters (none for {}[ and {} more])",
+		value_count(verdict->with_states),
+		value_count(verdict->with_states + verdict->without_states),
+		value_name(verdict->without), value_some(verdict->without_states - 1));
 }
 
 /* "PyTorch distributed checkpoint (DCP), 4 ranks: 14 parameter tensors, 42 optimizer
@@ -333,14 +370,28 @@ static void show_format(const struct verdict *verdict, struct out *out)
 		verdict->ranks != FSDP_NONE && verdict->ranks > 1
 			? value_id(verdict->ranks)
 			: value_absent());
-	for (size_t i = 0; i < sizeof roles / sizeof *roles; i++)
+	for (size_t i = 0; i < sizeof roles / sizeof *roles; i++) {
 		print_count(out, &before, verdict->of_role[roles[i].role], roles[i].what);
+		if (roles[i].role == FSDP_ROLE_PARAM && verdict->module_copies > 0)
+			out_line_text(out, " (fp32 master weights)");
+		if (roles[i].role == FSDP_ROLE_PARAM && verdict->averages > 0) {
+			print_count(
+				out, &before, verdict->averages, "averaged parameter");
+			out_values(out, " ({})", value_name(verdict->average));
+		}
+		if (roles[i].role == FSDP_ROLE_OPTIM)
+			print_owners(verdict, out);
+	}
 	if (verdict->other.size > 0 && verdict->other.size < 100) {
 		out_line_text(out, " (");
 		out_line_name(out, verdict->other);
 		out_line_text(
 			out, "%s)", verdict->of_role[FSDP_ROLE_OTHER] > 1 ? ", ..." : "");
 	}
+	print_count(out, &before, verdict->random_states, "random state");
+	if (verdict->module_copies > 0)
+		out_values(out, "{}{} weight{s} in training precision (module.*)",
+			value_word(before), value_count(verdict->module_copies));
 	for (size_t i = 0; i < verdict->part_count; i++) {
 		out_line_text(out, "%s", i == 0 ? "; also stored: " : ", ");
 		out_line_name(out, verdict->parts[i]);
@@ -626,9 +677,9 @@ bool audit_text(const struct audit *audit, struct run *run)
 		if (refused > 1)
 			snprintf(more, sizeof more, " and %zu more file%s", refused - 1,
 				refused == 2 ? "" : "s");
-		if (refused > 0 && run->common->quiet == 0 && !own_loads(verdict))
+		if (refused > 0 && run->common->quiet == 0 && !knows_own(verdict))
 			out_line(run->out, NULL,
-				"note: torch.load(weights_only=True) refuses %.*s%s (FI3003; -v lists the classes to allow)",
+				"note: torch.load() of %.*s%s needs weights_only=False, or add_safe_globals() (FI3003; -v lists the classes)",
 				first.size < 200 ? (int)first.size : 200,
 				first.data != NULL ? first.data : "", more);
 		if (audit->options->checks && !show_checks(verdict, run->out))

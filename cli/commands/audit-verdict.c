@@ -9,6 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include <fsdp/analysis.h>
+
 #include "commands/audit.h"
 #include "render/writer.h"
 #include "shared/audit-run.h"
@@ -1057,6 +1059,93 @@ static void list_parts(struct verdict *verdict, struct run *run, struct name_buf
 	}
 }
 
+/* Which parameters have optimizer states. A tied parameter has those of another one. */
+static bool count_states(struct verdict *verdict, struct run *run, const uint32_t *params,
+	size_t count, struct name_buffer *name, struct fsdp_error **ret_error)
+{
+	struct fsdp_optimizer_states *states = NULL;
+	uint64_t owned = 0;
+
+	if (!fsdp_optimizer_states_new(
+		    run->checkpoint, params, count, &states, ret_error))
+		return false;
+	for (size_t i = 0; i < count; i++) {
+		const struct fsdp_tensor tensor = fsdp_tensor(run->checkpoint, params[i]);
+		size_t some = 0;
+
+		(void)fsdp_optimizer_states_of(states, params[i], &some);
+		owned += some;
+		if (some > 0)
+			verdict->with_states++;
+		else if (tensor.alias == FSDP_NONE && verdict->without_states++ == 0)
+			verdict->without = collected_copy(run->collected,
+				name_text(name, run->checkpoint, tensor.name));
+	}
+	verdict->has_owners = owned == verdict->of_role[FSDP_ROLE_OPTIM];
+	fsdp_optimizer_states_free(states);
+	return true;
+}
+
+/* Tensors by role, without copies of the model and random states. */
+static bool count_tensors(struct verdict *verdict, struct run *run,
+	struct name_buffer *name, struct fsdp_error **ret_error)
+{
+	const struct fsdp_checkpoint *checkpoint = run->checkpoint;
+	const bool is_deepspeed =
+		strncmp(fsdp_checkpoint_format(checkpoint).family, "deepspeed", 9) == 0;
+	uint32_t *params = calloc(verdict->tensors + 1, sizeof *params);
+	struct fsdp_overview *overview = NULL;
+	const struct fsdp_overview_facts *facts = NULL;
+	size_t count = 0;
+	bool good = fsdp_overview_new(checkpoint, &overview, ret_error);
+
+	if (good)
+		facts = fsdp_overview_facts(overview);
+	if (good && facts->average_module != FSDP_NONE)
+		verdict->average = collected_copy(run->collected,
+			name_text(name, checkpoint,
+				fsdp_module(checkpoint, facts->average_module).name));
+	for (uint32_t i = 0; good && params != NULL && i < verdict->tensors; i++) {
+		const struct fsdp_tensor tensor = fsdp_tensor(checkpoint, i);
+		const struct text text = name_text(name, checkpoint, tensor.name);
+
+		verdict->bytes = verdict->bytes + tensor.bytes < tensor.bytes
+					 ? UINT64_MAX
+					 : verdict->bytes + tensor.bytes;
+		if (verdict->average.size > 0 && tensor.role == FSDP_ROLE_PARAM &&
+			text.size > verdict->average.size &&
+			text.data[verdict->average.size] == '.' &&
+			memcmp(text.data, verdict->average.data, verdict->average.size) ==
+				0) {
+			verdict->averages++;
+			continue;
+		}
+		if (tensor.role == FSDP_ROLE_OTHER && is_deepspeed && text.size > 7 &&
+			memcmp(text.data, "module.", 7) == 0) {
+			verdict->module_copies++;
+			continue;
+		}
+		if (tensor.role == FSDP_ROLE_OTHER && tensor.dims == 1 &&
+			strcmp(fsdp_dtype(tensor.dtype)->name, "uint8") == 0 &&
+			(memmem(text.data, text.size, "rng", 3) != NULL ||
+				memmem(text.data, text.size, "random", 6) != NULL)) {
+			verdict->random_states++;
+			continue;
+		}
+		if (tensor.role == FSDP_ROLE_PARAM)
+			params[count++] = i;
+		if (tensor.role == FSDP_ROLE_OTHER && verdict->of_role[tensor.role] == 0)
+			verdict->other = collected_copy(run->collected, text);
+		verdict->of_role[tensor.role]++;
+	}
+	if (good && params != NULL && verdict->of_role[FSDP_ROLE_OPTIM] > 0)
+		good = count_states(verdict, run, params, count, name, ret_error);
+	run->collected->out_of_memory |= params == NULL || name->failed;
+	fsdp_overview_free(overview);
+	free(params);
+	return good;
+}
+
 bool audit_check(struct audit *audit, struct run *run, struct fsdp_error **ret_error)
 {
 	struct auditing auditing = { .audit = audit,
@@ -1098,6 +1187,12 @@ bool audit_check(struct audit *audit, struct run *run, struct fsdp_error **ret_e
 		verdict->format = collected_text(run->collected,
 			format.title != NULL ? format.title : format.family)
 					  .data;
+		/* torch.load() and a bare safetensors file are for any program. */
+		verdict->program =
+			strncmp(verdict->format, "Diffusers", 9) == 0 ? "diffusers"
+			: format.writer != NULL && strncmp(format.writer, "torch", 5) != 0
+				? collected_text(run->collected, format.writer).data
+				: NULL;
 		verdict->ranks = fsdp_checkpoint_world_size(checkpoint);
 		verdict->files = fsdp_file_count(checkpoint);
 		for (size_t i = 0; i < verdict->files; i++)
@@ -1110,23 +1205,13 @@ bool audit_check(struct audit *audit, struct run *run, struct fsdp_error **ret_e
 				"each file has the shards of one rank; from_pretrained() needs full tensors, which 'fsdp-inspect export -o NEWDIR %s' writes",
 				path_to_paste(run->path));
 		verdict->names = verdict->tensors + fsdp_value_count(checkpoint);
-		for (uint32_t i = 0; i < verdict->tensors; i++) {
-			const struct fsdp_tensor tensor = fsdp_tensor(checkpoint, i);
-			uint64_t bytes = tensor.bytes;
-
-			if (tensor.role == FSDP_ROLE_OTHER &&
-				verdict->of_role[tensor.role] == 0)
-				verdict->other = collected_copy(run->collected,
-					name_text(&name, checkpoint, tensor.name));
-			verdict->of_role[tensor.role]++;
-			verdict->bytes = verdict->bytes + bytes < bytes
-						 ? UINT64_MAX
-						 : verdict->bytes + bytes;
-		}
+		good = count_tensors(verdict, run, &name, ret_error);
 		if (strncmp(format.family, "deepspeed", 9) != 0)
 			list_parts(verdict, run, &name);
 		run->collected->out_of_memory |= name.failed;
 		name_buffer_done(&name);
+		if (!good)
+			return false;
 	}
 	count_findings(&auditing);
 	decide(&auditing);

@@ -70,12 +70,22 @@ enum { AUDIT_PARTS_MOST = 8 };
 
 struct verdict {
 	uint32_t input;
-	struct text path;   /* as it was typed, without a slash at its end */
-	const char *word;   /* "good", "bad", "partial" */
-	const char *format; /* as people call it; NULL: unknown, as of a part */
-	uint32_t ranks;     /* that wrote it; FSDP_NONE: unknown */
-	uint64_t of_role[FSDP_ROLE_OTHER + 1]; /* tensors */
-	struct text other; /* name of the first tensor of no other role */
+	struct text path;    /* as it was typed, without a slash at its end */
+	const char *word;    /* "good", "bad", "partial" */
+	const char *format;  /* as people call it; NULL: unknown, as of a part */
+	const char *program; /* that loads it, if no loader of it is known; or NULL */
+	uint32_t ranks;      /* that wrote it; FSDP_NONE: unknown */
+	uint64_t of_role[FSDP_ROLE_OTHER + 1]; /* tensors, without those below */
+	struct text other;      /* name of the first tensor of no other role */
+	uint64_t averages;      /* tensors of a second model, which averages the first */
+	struct text average;    /* its name */
+	uint64_t module_copies; /* of parameters whose master weights DeepSpeed stores */
+	uint64_t random_states;
+	/* Whether each optimizer state is of a known parameter; of the parameters those
+	 * with states and without, and the name of the first without. */
+	bool has_owners;
+	uint64_t with_states, without_states;
+	struct text without;
 	/* Of values that a resume may need the first parts of their names, as "epoch". */
 	struct text parts[AUDIT_PARTS_MOST];
 	size_t part_count;

@@ -660,10 +660,15 @@ static void print_check(struct info *info)
 	else if (strcmp(info->check.verdict, "partial") == 0)
 		out_values(out, ": {} {(audit --checks)}",
 			value_word(reason_open(info->check.open)));
+	else if (info->run->collected->lacks_parts)
+		out_line_text(out,
+			": all files of this part present; other parts of the pipeline are incomplete (audit)");
 	else if (info->counts.files > 0)
 		out_values(out,
-			": all files present; contents{} not checked {(audit --data)}",
-			value_word(has_tokenizer(info->run) ? " and tokenizer" : ""));
+			": all files present; contents not checked {(audit --data)}{}",
+			value_word(has_tokenizer(info->run)
+					   ? ", tokenizer not checked (audit)"
+					   : ""));
 	out_values(out, "[; {} note{s} {(audit -v)}]", value_some(info->check.notes));
 	out_line_end(out);
 	print_findings(info);
@@ -694,14 +699,15 @@ static const struct input_record *input_of_set(const struct run *run, size_t nth
 static void print_next(struct info *info)
 {
 	const struct run *run = info->run;
-	const char *command = info->recording != NULL ? info->recording
-			      : !info->check.ran ||
-					      strcmp(info->check.verdict, "good") != 0 ||
-					      info->check.warnings > 0
-				      ? "audit"
-			      : info->counts.modules > 1 ? "tree"
-			      : info->counts.tensors > 0 ? "ls"
-							 : "ls --values";
+	const char *command =
+		info->recording != NULL ? info->recording
+		: !info->check.ran || strcmp(info->check.verdict, "good") != 0 ||
+				info->check.warnings > 0 || run->collected->lacks_parts ||
+				has_tokenizer(run)
+			? "audit"
+		: info->counts.modules > 1 ? "tree"
+		: info->counts.tensors > 0 ? "ls"
+					   : "ls --values";
 	bool all = input_of_set(run, 0) != NULL && input_of_set(run, MOST_NAMED) == NULL;
 	const struct input_record *input;
 

@@ -611,12 +611,21 @@ bool finding_starts_with_file(const struct finding *finding)
 	       finding->message.data[size] == ' ';
 }
 
+/* The pickle in a zip by torch.save is not named, unless the zip is wrong. */
 static void print_file(struct out *out, const struct fold *fold)
 {
+	static const char PICKLE[] = "data.pkl";
+	struct text member = fold->first->member;
+
 	if (fold->count == 1) {
 		if (!finding_starts_with_file(fold->first))
 			print_name(out, fold->first->file);
-		print_name(out, fold->first->member);
+		if (member.size < strlen(PICKLE) ||
+			strncmp(fold->first->slug, "zip", 3) == 0 ||
+			strncmp(fold->first->slug, "crc", 3) == 0 ||
+			memcmp(member.data + member.size - strlen(PICKLE), PICKLE,
+				strlen(PICKLE)) != 0)
+			print_name(out, member);
 		return;
 	}
 	out_line_name(out, fold->first->file);
@@ -678,7 +687,7 @@ static void print_lost(
 		      view->names >= finding->affected_count;
 	if (stored)
 		out_values(out,
-			view->names > view->tensors ? " ({} of {} name{s}"
+			view->names > view->tensors ? " ({} of {} tensors and values"
 						    : " ({} of {} tensor{s}",
 			value_count(finding->affected_count), value_count(view->names));
 	else

@@ -30,6 +30,7 @@ struct collected {
 	bool never_fails;
 	struct texts notes, reasons, totals;
 	struct owned owned; /* texts that the others point to */
+	bool lacks_parts;   /* the pipeline of the opened part has incomplete parts */
 	bool out_of_memory;
 };
 

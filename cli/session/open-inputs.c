@@ -308,13 +308,13 @@ static void report_lacking(struct session *session, const char *folder,
 			continue;
 		}
 		collected_report(&session->collected, "FI1001", about,
-			part->is_there ? "copy the weights again"
+			part->is_there ? "copy the weights into this directory again"
 			: is_optional
 				? "copy the directory again, or pass None for this part to from_pretrained"
 				: "copy the directory again",
 			part->is_there
-				? "files are missing: no file here has a name that diffusers loads (model_index.json lists %s)"
-				: "directory is missing (model_index.json lists %s)",
+				? "weights of %s are missing (listed in model_index.json): the directory has neither diffusion_pytorch_model.safetensors nor model.safetensors"
+				: "directory of %s is missing (listed in model_index.json)",
 			part->class_name);
 	}
 }
@@ -365,14 +365,15 @@ static bool look_below(struct session *session, const char *path, uint32_t input
 		*ret_only =
 			collected_text(&session->collected, fsdp_discover_path(below, 0))
 				.data;
+		session->collected.lacks_parts = fsdp_discover_lacking(below, 0) != NULL;
 		if (*ret_only != NULL)
 			collected_note(&session->collected,
 				"opened %s, the only checkpoint in %s%s", *ret_only, path,
 				is_whole_pipeline(session, path, below)
 					? "; the directories of the other parts that model_index.json lists are present"
 				: session->command->check_inputs == NULL &&
-						fsdp_discover_lacking(below, 0) != NULL
-					? "; parts of the pipeline do not load with defaults (fsdp-inspect audit lists them)"
+						session->collected.lacks_parts
+					? "; other parts of the pipeline are incomplete (fsdp-inspect audit lists them)"
 					: "");
 	} else if (count > 1 && session->below == NULL &&
 		   takes_below(session, below, path)) {

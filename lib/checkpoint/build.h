@@ -145,13 +145,16 @@ struct fsdp_ranks_here {
 	bool at_least;       /* the world may be larger */
 	bool named;          /* the user named the files: no others were looked for */
 	bool lost_none;      /* no tensor of the model is in such files */
-	const char *what;    /* each rank has: "file", "matching file" */
+	const char *what;    /* each rank has: "file", "optimizer file" */
+	/* One of the files, and its rank: absent, or the names of the others follow. */
+	struct fsdp_span example;
+	uint32_t example_rank;
 };
 
 /* Reports the ranks that have none as one FSDP_RULE_RANK_MISSING (if no tensor is lost:
- * FSDP_RULE_RESUME_PART) at this place, whose rank and next step are filled in: "only
- * ranks 8-15 of 16 are here, as of one node; files of ranks 0-7 are missing". No finding
- * if every rank has one. */
+ * FSDP_RULE_RESUME_PART) at this place: "only ranks 8-15 of 16 are here, as of one node;
+ * files of ranks 0-7 are missing". Its rank, its fix and, after an example, the first
+ * missing file are filled in. No finding if every rank has one. */
 void fsdp_find_missing_ranks(struct fsdp_findings *findings, struct fsdp_ranks_here *here,
 	struct fsdp_place_of *place);
 

@@ -43,11 +43,46 @@ static bool is_one_node(
 	       next_rank(here, *ret_end, true, &place) >= here->world_size;
 }
 
+/* The name of the same file of another rank, in `text`; absent: it has no number that
+ * stands for the rank alone. Of several equal ones the number after "rank" is it. */
+static struct fsdp_span name_of_rank(
+	const struct fsdp_ranks_here *here, uint32_t rank, char *text, size_t size)
+{
+	const unsigned char *data = here->example.data;
+	size_t begin = 0, length = 0, found = 0, after_word = 0;
+
+	for (size_t i = 0, end; i < here->example.size; i = end + 1) {
+		uint64_t number = 0;
+
+		for (end = i; end < here->example.size && fsdp_is_digit(data[end]); end++)
+			number = number < FSDP_NONE ? number * 10 + (data[end] - '0')
+						    : number;
+		if (end == i || number != here->example_rank)
+			continue;
+		bool is_named = i >= 5 && memcmp(data + i - 5, "rank", 4) == 0 &&
+				!fsdp_is_digit(data[i - 1]);
+		if (after_word == 0 || is_named) {
+			begin = after_word != 0 ? begin : i;
+			length = after_word != 0 ? length : end - i;
+		}
+		after_word += is_named;
+		found++;
+	}
+	int written = found == 0 || (found > 1 && after_word == 0)
+			      ? 0
+			      : snprintf(text, size, "%.*s%0*u%.*s", (int)begin, data,
+					(int)(length < 8 ? length : 8), rank,
+					(int)(here->example.size - begin - length),
+					data + begin + length);
+	return written > 0 && (size_t)written < size ? fsdp_span_text(text)
+						     : (struct fsdp_span){ 0 };
+}
+
 void fsdp_find_missing_ranks(struct fsdp_findings *findings, struct fsdp_ranks_here *here,
 	struct fsdp_place_of *place)
 {
-	char text[256];
-	uint32_t only = FSDP_NONE, first, end;
+	char text[256], name[FSDP_WORD_MAX];
+	uint32_t only = FSDP_NONE, first, end, lost = FSDP_NONE;
 	enum fsdp_rule_index rule =
 		here->lost_none ? FSDP_RULE_RESUME_PART : FSDP_RULE_RANK_MISSING;
 	FSDP_SORT(here->list, here->count, FSDP_BY_VALUE(here->list));
@@ -58,6 +93,7 @@ void fsdp_find_missing_ranks(struct fsdp_findings *findings, struct fsdp_ranks_h
 	while ((rank = next_rank(here, rank, false, &seen)) < here->world_size) {
 		uint32_t last = next_rank(here, rank, true, &seen) - 1;
 		count += last - rank + 1;
+		lost = lost != FSDP_NONE ? lost : rank;
 		only = count == 1 ? rank : FSDP_NONE;
 		const char *comma = at == 0 ? "" : ", ";
 		if (at + 32 > sizeof text)
@@ -76,6 +112,8 @@ void fsdp_find_missing_ranks(struct fsdp_findings *findings, struct fsdp_ranks_h
 	}
 	if (count == 0)
 		return;
+	if (here->example.data != NULL && !here->named)
+		place->file = name_of_rank(here, lost, name, sizeof name);
 	const char *file = strstr(here->what, "file"), *plural = count == 1 ? "" : "s";
 	int stem = (int)(file == NULL ? strlen(here->what)
 				      : (size_t)(file - here->what) + strlen("file"));

@@ -165,6 +165,19 @@ static bool is_counter(const struct fsdp_tensor_record *tensor, struct fsdp_span
 	return false;
 }
 
+/* The state of a random generator: bytes that belong to no module, as rng.torch. Trainer
+ * calls them by the device. */
+static bool is_below_rng(const struct fsdp_names *names, uint32_t id)
+{
+	for (; id != FSDP_NONE; id = fsdp_names_at(names, id)->parent) {
+		struct fsdp_span segment = fsdp_names_segment(names, id);
+
+		if (memmem(segment.data, segment.size, "rng", 3) != NULL)
+			return true;
+	}
+	return false;
+}
+
 enum fsdp_role fsdp_model_role_of(
 	const struct fsdp_model *model, const struct fsdp_tensor_record *tensor)
 {
@@ -176,14 +189,11 @@ enum fsdp_role fsdp_model_role_of(
 			FSDP_COUNT(buffers) ||
 		is_counter(tensor, segment))
 		return FSDP_ROLE_BUFFER;
-	/* The state of a random generator: bytes that belong to no module. Trainer calls
-	 * them by the device. */
 	return tensor->dims == 1 &&
 			       strcmp(fsdp_dtype(tensor->dtype)->name, "uint8") == 0 &&
 			       (fsdp_span_is(segment, "cpu") ||
 				       fsdp_span_is(segment, "cuda") ||
-				       memmem(segment.data, segment.size, "rng", 3) !=
-					       NULL)
+				       is_below_rng(&model->names, tensor->name))
 		       ? FSDP_ROLE_OTHER
 		       : FSDP_ROLE_PARAM;
 }

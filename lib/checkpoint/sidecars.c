@@ -83,7 +83,6 @@ struct beside {
 	struct fsdp_span *read;         /* paths of the files that were read, sorted */
 	size_t read_count;
 	struct fsdp_ranks_here here; /* with states of random generators */
-	struct fsdp_span example;    /* a file of them */
 	/* A file that nothing names is looked at: only what its pickles would do counts.
 	 */
 	bool is_stray;
@@ -1038,7 +1037,8 @@ static bool add_rank(struct beside *beside, struct fsdp_span name, uint32_t rank
 {
 	struct fsdp_ranks_here *here = &beside->here;
 	if (here->list == NULL) {
-		beside->example = name;
+		here->example = name;
+		here->example_rank = rank;
 		here->list = FSDP_TAKE(
 			&beside->opening->scratch, here->list, beside->folder->count);
 		if (here->list == NULL)
@@ -1178,7 +1178,7 @@ bool fsdp_look_beside(struct opening *opening, struct fsdp_error **ret_error)
 	if (apart && opening->options->within == NULL)
 		return true;
 	beside.has_listed = !apart;
-	beside.here.what = "matching file";
+	beside.here.what = "file";
 	if (!list_read(&beside, ret_error))
 		return false;
 	fsdp_arena_init(&beside.arena, &checkpoint->budget);
@@ -1206,12 +1206,11 @@ bool fsdp_look_beside(struct opening *opening, struct fsdp_error **ret_error)
 		if (ranks != FSDP_NONE && ranks > here->world_size)
 			here->world_size = ranks;
 		if (here->world_size < 2 &&
-			!fsdp_span_begins(beside.example, FSDP_SPAN("random_states_")))
+			!fsdp_span_begins(here->example, FSDP_SPAN("random_states_")))
 			here->world_size = 2;
 		if (here->count != 0)
 			fsdp_find_missing_ranks(beside.findings, here,
-				FSDP_PLACE(.file = beside.example,
-					.severity = FSDP_WARNING + 1));
+				FSDP_PLACE(.severity = FSDP_WARNING + 1));
 		check_companions(&beside);
 		check_weights(&beside);
 		add_cures(&beside);

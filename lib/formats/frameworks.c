@@ -964,8 +964,11 @@ static void check_ranks(struct fsdp_reading *reading)
 		const struct fsdp_child *first = fsdp_vec_at(&reading->children, i);
 		struct fsdp_ranks_here here = { .list = ranks,
 			.world_size = model->world_size,
-			.at_least = true,
-			.what = "matching file" };
+			.at_least = memmem(first->name.data, first->name.size,
+					    "world_size_", 11) == NULL,
+			.what = "file",
+			.example = first->name,
+			.example_rank = first->rank };
 		ranks[here.count++] = first->rank;
 		for (next = i + 1; next < reading->children.count; next++) {
 			const struct fsdp_child *child =
@@ -981,10 +984,9 @@ static void check_ranks(struct fsdp_reading *reading)
 			continue;
 		enum fsdp_severity severity = here.lost_none ? FSDP_ERROR : FSDP_NOTE;
 		fsdp_find_missing_ranks(&model->findings, &here,
-			FSDP_PLACE(.file = first->name,
-				.severity = first->role == FSDP_ROLE_OTHER
-						    ? (int)severity + 1
-						    : 0));
+			FSDP_PLACE(.severity = first->role == FSDP_ROLE_OTHER
+						       ? (int)severity + 1
+						       : 0));
 	}
 }
 

@@ -1125,20 +1125,20 @@ static bool finish(struct fsdp_reading *reading, struct fsdp_error **ret_error)
 	/* Files of random states as many as there are ranks; files of data may show more
 	 * ranks than these. */
 	struct fsdp_ranks_here here = {
-		.world_size = model->world_size, .at_least = true, .what = "matching file"
+		.world_size = model->world_size, .at_least = true, .what = "file"
 	};
-	struct fsdp_span example = { 0 };
 	here.list = FSDP_TAKE(reading->scratch, here.list, reading->children.count + 1);
 	for (size_t i = 0; i < reading->children.count; i++) {
 		const struct fsdp_child *child = fsdp_vec_at(&reading->children, i);
 		if (child->rank == FSDP_NONE)
 			continue;
 		here.list[here.count++] = child->rank;
-		example = child->name;
+		here.example = child->name;
+		here.example_rank = child->rank;
 	}
 	if (here.count != 0 && model->world_size != FSDP_NONE)
-		fsdp_find_missing_ranks(&model->findings, &here,
-			FSDP_PLACE(.file = example, .severity = FSDP_NOTE + 1));
+		fsdp_find_missing_ranks(
+			&model->findings, &here, FSDP_PLACE(.severity = FSDP_NOTE + 1));
 	return true;
 }
 

@@ -419,9 +419,18 @@ static void check_missing(struct fsdp_model *model, const struct ranks *ranks,
 		.world_size = ranks->world_size,
 		.named = named,
 		.what = "file" };
-	for (size_t i = 0; i < ranks->count; i++)
-		if (ranks->first[i] != 0 || ranks->is_reported[i])
+	for (size_t i = 0; i < ranks->count; i++) {
+		const struct fsdp_file_record *file =
+			ranks->first[i] != 0 ? fsdp_model_file(model, ranks->first[i] - 1)
+					     : NULL;
+
+		if (file != NULL || ranks->is_reported[i])
 			here.list[here.count++] = ranks->list[i];
+		if (file != NULL && file->named_rank == file->rank) {
+			here.example = file->path;
+			here.example_rank = file->rank;
+		}
+	}
 	fsdp_find_missing_ranks(&model->findings, &here, FSDP_PLACE(.file = { 0 }));
 }
 

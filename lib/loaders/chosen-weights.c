@@ -575,7 +575,24 @@ static bool is_of_other_size(struct fsdp_loading *loading)
 	return false;
 }
 
-/* Words: the tensor, its shape, that of the model, what helps, or nothing. */
+/* Whether the same tensor of other layers has the expected shape: then this one is
+ * wrong, and not the configuration. */
+static bool has_right_sibling(
+	struct fsdp_loading *loading, const struct fsdp_load_tensor *found)
+{
+	for (size_t i = 0; i < loading->stored.count; i++) {
+		const struct fsdp_load_tensor *item = &loading->stored.items[i];
+
+		if (item != found && item->match != NULL &&
+			fsdp_span_is_alike(item->name, found->name) &&
+			fsdp_load_same_shape(item, item->match))
+			return true;
+	}
+	return false;
+}
+
+/* Words: the tensor, its shape, the expected shape, the fix or nothing, and who expects
+ * it. */
 bool fsdp_load_is_misshaped(struct fsdp_loading *loading)
 {
 	static const char *const names[] = { "lm_head.weight",
@@ -591,6 +608,8 @@ bool fsdp_load_is_misshaped(struct fsdp_loading *loading)
 	fsdp_load_name(loading, found->name);
 	fsdp_load_write_numbers(loading, 1, found);
 	fsdp_load_write_numbers(loading, 2, wanted);
+	fsdp_load_report(loading, 4, "%s",
+		loading->options->expected_count > 0 ? "the model" : "config.json");
 	if (is_of_other_size(loading))
 		return true;
 	/* Of the embedding and the head, which both have the rows of all tokens, one was
@@ -620,7 +639,9 @@ bool fsdp_load_is_misshaped(struct fsdp_loading *loading)
 		if (b != NULL && !fsdp_load_same_shape(a, b) &&
 			(a->dims != 2 || b->dims != 2 || a->shape[0] == a->shape[1] ||
 				a->shape[0] != b->shape[1] || a->shape[1] != b->shape[0]))
-			return true;
+			return !has_right_sibling(loading, found) ||
+			       fsdp_load_report(loading, 3,
+				       "save or copy the weights again: in other layers this tensor has the expected shape");
 	}
 	return fsdp_load_report(loading, 3, "save %s transposed",
 		loading->misshaped > 1 ? "these matrices" : "this matrix");

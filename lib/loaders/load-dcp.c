@@ -487,7 +487,8 @@ static const struct fsdp_load_rule rules[] = {
 		"{0} is not stored: each rank saved a key of its own",
 		"load with as many ranks as saved it, or omit the keys that single ranks saved",
 		.unless = PARTIAL_LOAD),
-	FSDP_REFUSES(SHAPE, fsdp_load_has_gap, NULL,
+	FSDP_REFUSES(SHAPE, fsdp_load_has_gap,
+		"{0} has shape [{1}], the model expects [{2}]",
 		"build the model with the sizes that are stored",
 		.arg = FSDP_LOAD_MISSHAPED),
 	/* The reader looks up the position of an item; it does not check that pieces

@@ -426,7 +426,7 @@ static const struct fsdp_load_rule rules[] = {
 	FSDP_REFUSES(OTHER_NAMES, has_unexpected, "{1} is not a name of the model"),
 	FSDP_REFUSES(SHAPE, is_misshaped),
 	FSDP_NOT_JUDGED(SHAPE, fsdp_load_is_misshaped,
-		"{0} has shape [{1}], the model expects [{2}]: vLLM may load a part of it",
+		"{0} has shape [{1}], {4} expects [{2}]: vLLM may load a part of it",
 		.ends = true),
 	FSDP_REFUSES(MISSING_TENSOR, lacks_norm, "{0} is missing", FSDP_NO_FIX,
 		.unless = SGLANG),

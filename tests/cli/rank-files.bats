@@ -292,7 +292,7 @@ node() {
 	inspect audit node
 	[ "$status" -eq 1 ]
 	[[ $output == *"pytorch_model_fsdp_0: only the data files of rank 1 are present"*"[FI1008 rank-missing]"* ]]
-	[[ $output == *"only ranks 2-3 of at least 4 are present, as on one node; matching files of ranks 0-1 are missing"* ]]
+	[[ $output == *"only ranks 2-3 of at least 4 are present, as on one node; files of ranks 0-1 are missing"* ]]
 	[[ $output == *"copy the files of all nodes into one directory"* ]]
 	[[ $output != *"no file of this folder has weights"* ]]
 	[[ $output != *affected* ]]
@@ -305,6 +305,6 @@ node() {
 	inspect audit node
 	[ "$status" -eq 1 ]
 	[[ $output == *"trainer_state.json: missing file (Trainer writes it last)"* ]]
-	[[ $output == *"matching file of rank 0 is missing (world size is at least 2)"* ]]
+	[[ $output == *"file of rank 0 is missing (world size is at least 2)"* ]]
 	[[ $output != *scheduler.pt* ]]
 }

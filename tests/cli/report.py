@@ -129,7 +129,7 @@ def check_broken():
     assert [(file["path"], file["payload"], file.get("truncated")) for file in short.data["info"]["data"]["files"]] == [(".metadata", 0, None), ("__0_0.distcp", 1564, True), ("__1_0.distcp", 1556, None)]
     with tempfile.TemporaryDirectory() as folder:
         shutil.copy(os.path.join(TESTDATA, "fsdp1/local-w2-conv/checkpoint/rank0.pt"), folder)
-        assert "File of rank 1 is missing" in page(folder).plain
+        assert "rank1.pt: file of rank 1 is missing (world size is 2)" in page(folder).plain
     pointer = page("broken/hf-lfs-pointer/checkpoint")
     assert "2 names are affected" in pointer.plain and "git lfs pull" in pointer.plain
     # What cannot be opened has a page, too, if the audit has an error.

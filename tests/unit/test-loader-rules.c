@@ -398,7 +398,7 @@ static void shapes_are_those_of_the_model(void **state)
 	static const struct folder_case cases[] = {
 		{ "hf", "4.57", { LLAMA, ONE_OF("model.norm.weight", "7", 28) },
 			.expected = "refuses shape",
-			.says = "model.norm.weight has shape [7], the model expects [1]",
+			.says = "model.norm.weight has shape [7], config.json expects [1]",
 			.cure = "" },
 		{ "hf", "5", { LLAMA, ONE_OF("lm_head.weight", "3, 1", 12) },
 			.expected = "refuses shape",

@@ -270,11 +270,11 @@ static void a_lone_rank_has_others(void **state)
 {
 	(void)state;
 	FOLDER_WRITE("rng_state_0.pth", "\x80\x02N.");
-	expect(true, "FI1008 w rng_state_0.pth");
+	expect(true, "FI1008 w rng_state_1.pth");
 	FOLDER_WRITE("rng_state_1.pth", "\x80\x02N.");
 	expect(true, "");
 	FOLDER_WRITE("rng_state_3.pth", "\x80\x02N.");
-	expect(true, "FI1008 w rng_state_0.pth");
+	expect(true, "FI1008 w rng_state_2.pth");
 }
 
 static void code_that_comes_with_a_model_is_told(void **state)

@@ -729,7 +729,9 @@ static void check_ranks(struct fsdp_deepspeed *ds)
 {
 	struct fsdp_reading *reading = ds->reading;
 	uint64_t world = (uint64_t)ds->world_size * ds->model_ranks;
-	struct fsdp_ranks_here here = { .at_least = true, .what = "optimizer file" };
+	struct fsdp_ranks_here here = { .at_least =
+						ds->data_ranks != (int64_t)ds->world_size,
+		.what = "optimizer file" };
 	struct member member;
 	here.list = FSDP_TAKE(reading->scratch, here.list, reading->children.count + 1);
 	/* By rank: 1 for its optimizer, 2 for its model states. */
@@ -747,8 +749,14 @@ static void check_ranks(struct fsdp_deepspeed *ds)
 			member.mp % ds->tensor_ranks;
 		if (rank < FSDP_DEEPSPEED_RANKS_MAX)
 			files[rank] |= member.is_optim ? 1 : 2;
-		if (rank < here.world_size && member.is_optim)
-			here.list[here.count++] = (uint32_t)rank;
+		if (rank >= here.world_size || !member.is_optim)
+			continue;
+		here.list[here.count++] = (uint32_t)rank;
+		/* With model parallelism a name has two numbers that follow from it. */
+		if (ds->model_ranks == 1) {
+			here.example = child->name;
+			here.example_rank = (uint32_t)rank;
+		}
 	}
 	ds->has_nodes = here.count > 0 && here.count < here.world_size;
 	for (size_t i = 0; i < FSDP_DEEPSPEED_RANKS_MAX; i++)
