@@ -76,6 +76,16 @@ def safetensors(tensors, **metadata):
     return struct.pack("<Q", len(text)) + text + b"".join(content for _, _, content in tensors.values())
 
 
+def plain_zip(members):
+    """A zip of name -> bytes, stored, without checksums and times."""
+    local, central = b"", b""
+    for name, content in members.items():
+        name, sizes = name.encode(), struct.pack("<III", 0, len(content), len(content))
+        central += b"PK\1\2" + bytes(12) + sizes + struct.pack("<HH10xI", len(name), 0, len(local)) + name
+        local += b"PK\3\4" + bytes(10) + sizes + struct.pack("<HH", len(name), 0) + name + content
+    return local + central + b"PK\5\6" + struct.pack("<4xHHIIH", len(members), len(members), len(central), len(local), 0)
+
+
 # ---- pickles, by the names of their opcodes; texts and numbers as protocol 0 writes them ----
 
 
