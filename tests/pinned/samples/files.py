@@ -73,6 +73,7 @@ def safetensors(tensors, **metadata):
         header[name] = {"dtype": dtype, "shape": shape, "data_offsets": [at, at + len(content)]}
         at += len(content)
     text = json.dumps(header, separators=(",", ":")).encode()
+    text += b" " * (-len(text) % 8)
     return struct.pack("<Q", len(text)) + text + b"".join(content for _, _, content in tensors.values())
 
 
