@@ -2,6 +2,7 @@
 """What samples are made of: files of a folder, and the bytes of formats."""
 
 import json
+import math
 import os
 import shutil
 import struct
@@ -32,6 +33,12 @@ class Folder:
         with open(self.at(name), "wb") as stream:
             for part in parts:
                 stream.write(part.encode() if isinstance(part, str) else part)
+
+    def variants(self, contents):
+        """A file for each of title -> bytes, and a list of their names in order: for `while read -r x; do ... done <list`."""
+        for title, content in contents.items():
+            self.write(title, content)
+        self.write("list", *(f"{title}\n" for title in contents))
 
     def read(self, name):
         with open(os.path.join(self.path, name), "rb") as stream:
@@ -140,13 +147,14 @@ def storage(key, numel, kind="Float", device="cpu", views=False):
                     *([b"N"] if views else [])) + b"Q"
 
 
+def row_major(shape):
+    """Strides of a tensor without gaps."""
+    return [math.prod(shape[i + 1:]) for i in range(len(shape))]
+
+
 def tensor(where, shape, strides=None, offset=0):
-    if strides is None:
-        strides = [1] * len(shape)
-        for i in range(len(shape) - 1, 0, -1):
-            strides[i - 1] = strides[i] * shape[i]
-    return call("torch._utils._rebuild_tensor_v2", where, integer(offset), integers(*shape), integers(*strides),
-                boolean(False), b")")
+    return call("torch._utils._rebuild_tensor_v2", where, integer(offset), integers(*shape),
+                integers(*(strides or row_major(shape))), boolean(False), b")")
 
 
 def pickled(value, protocol=2):

@@ -1,12 +1,23 @@
 # SPDX-License-Identifier: Apache-2.0
 """Torch files whose tensors are built by other functions than plain ones."""
 
-from .files import (boolean, built, call, dict_of, integer, integers, legacy_file, list_of, name_of, pickled, sample,
-                    storage, tensor, text, tuple_of)
+from .files import (boolean, built, call, dict_of, integer, integers, legacy_file, list_of, name_of, pickled,
+                    row_major, sample, storage, tensor, text, tuple_of)
 
 
 def placement(name, **state):
     return built(f"torch.distributed.tensor.placement_types.{name}", dict_of(state) if state else None)
+
+
+def subclass(cls, shape, strides, requires_grad, *state):
+    """Of float32 on the CPU."""
+    cls = name_of(cls)
+    return call(
+        "torch._tensor._rebuild_from_type_v2", name_of("torch._utils._rebuild_wrapper_subclass"), cls,
+        tuple_of(cls, name_of("torch.float32"), integers(*shape), integers(*(strides or row_major(shape))), integer(0),
+                 call("torch.serialization._get_layout", text("torch.strided")), call("torch.device", text("cpu")),
+                 boolean(requires_grad)),
+        tuple_of(*state))
 
 
 def shard(dim):
@@ -24,23 +35,22 @@ def partial(reduce_op, name="Partial"):
 REPLICATE = placement("Replicate")
 
 
+def dtensor_of(shape, local, mesh, *placements, strides=None):
+    spec = built("torch.distributed.tensor._dtensor_spec.DTensorSpec",
+                 dict_of({"mesh": mesh, "placements": tuple_of(*placements)}))
+    return subclass("torch.distributed.tensor.DTensor", shape, strides, True,
+                    b"N", dict_of({"_local_tensor": local, "_spec": spec}))
+
+
 def dtensor(key, shape, strides, local_shape, local_strides, *placements):
     """Of the rank at 1, 0 of a mesh of 2 x 2."""
-    local = tensor(storage(key, 32, views=True), local_shape, local_strides)
     mesh = built("torch.distributed.device_mesh.DeviceMesh", dict_of({
         "mesh": tensor(storage("ranks", 4, "Long", views=True), [2, 2]),
         "mesh_dim_names": tuple_of(text("dp"), text("tp")),
         "_coordinate_on_dim": list_of(integer(1), integer(0)),
     }))
-    spec = built("torch.distributed.tensor._dtensor_spec.DTensorSpec",
-                 dict_of({"mesh": mesh, "placements": tuple_of(*placements)}))
-    cls = name_of("torch.distributed.tensor.DTensor")
-    return call(
-        "torch._tensor._rebuild_from_type_v2", name_of("torch._utils._rebuild_wrapper_subclass"), cls,
-        tuple_of(cls, name_of("torch.float32"), integers(*shape), integers(*strides), integer(0),
-                 call("torch.serialization._get_layout", text("torch.strided")), call("torch.device", text("cpu")),
-                 boolean(True)),
-        tuple_of(b"N", dict_of({"_local_tensor": local, "_spec": spec})))
+    local = tensor(storage(key, 32, views=True), local_shape, local_strides)
+    return dtensor_of(shape, local, mesh, *placements, strides=strides)
 
 
 @sample
@@ -174,7 +184,6 @@ SHARDED = "torch.distributed._shard."
 def sharded_tensor(key, rank, world_size, shards):
     """Of 4 rows of 6, with the shards of one rank: (offsets, sizes, shape of the local tensor, its strides)."""
     api = f"{SHARDED}sharded_tensor.api"
-    cls = b"c%s\nShardedTensor\n" % api.encode()
 
     def one(offsets, sizes, shape, strides):
         metadata = built(f"{SHARDED}metadata.ShardMetadata", tuple_of(
@@ -184,12 +193,8 @@ def sharded_tensor(key, rank, world_size, shards):
 
     group = b"c%s\nShardedTensor.ProcessGroupState\n)\x81" % api.encode() + dict_of(
         {"global_rank": integer(rank), "global_world_size": integer(world_size)}) + b"b"
-    return call(
-        "torch._tensor._rebuild_from_type_v2", name_of("torch._utils._rebuild_wrapper_subclass"), cls,
-        tuple_of(cls, name_of("torch.float32"), integers(4, 6), integers(6, 1), integer(0),
-                 call("torch.serialization._get_layout", text("torch.strided")), call("torch.device", text("cpu")),
-                 boolean(False)),
-        tuple_of(b"]" + b"".join(one(*shard_of) + b"a" for shard_of in shards), b"N", group, b"N", b"N"))
+    return subclass(f"{api}.ShardedTensor", [4, 6], None, False,
+                    b"]" + b"".join(one(*shard_of) + b"a" for shard_of in shards), b"N", group, b"N", b"N")
 
 
 @sample
@@ -248,3 +253,43 @@ def views_within_and_outside_of_their_storage(folder):
         text(name) + call("torch._utils._rebuild_tensor_v2", storage(name, 6), integer(offset), integers(*shape),
                           integers(*strides), boolean(False), b")") + b"s"
         for name, (offset, shape, strides) in views.items())))
+
+
+@sample
+def sharded_ranks_that_contradict(folder):
+    """Files of ranks of one save: in each folder file name -> (rank, world size) by its contents."""
+    saves = {
+        "more": {"rank0": (0, 3), "rank1": (1, 3), "rank2": (2, 2)},
+        "fuller": {"rank0": (0, 2), "rank1": (1, 3), "rank2": (2, 3)},
+        "whole": {"rank0": (0, 2), "rank1": (1, 2), "rank2": (2, 3)},
+        "one": {"rank0": (0, 1), "rank1": (1, 2)},
+        "first": {"rank0": (0, 2), "rank1": (1, 4), "rank2": (2, 4)},
+        "last": {"rank1": (1, 4), "rank2": (2, 4), "rank5": (0, 2)},
+        "swapped": {"rank0": (1, 2), "rank1": (0, 2)},
+        "twice": {"rank0": (0, 2), "rank1": (0, 2)},
+        "again": {"rank0": (0, 2), "rank2": (0, 2)},
+        "other": {"rank0": (1, 2)},
+        "beyond": {"rank3": (3, 2), "rank1": (1, 2), "rank0": (0, 2)},
+        "named": {"world_size_3_rank_0": (0, 2), "world_size_3_rank_1": (1, 2)},
+        "same": {"world_size_2_rank_0": (0, 2), "world_size_2_rank_1": (1, 2)},
+        "alone": {"rank0": (0, 2), "rank1": (1, 2), "rank2": (0, 1)},
+        "named-alone": {"world_size_3_rank_0": (0, 1)},
+        "mixed": {"rank0": (0, 2), "a1": (1, 2)},
+    }
+    for save, files in saves.items():
+        for name, (rank, world_size) in files.items():
+            folder.write(f"{save}/s/{name}.pt", pickled(text("w") + sharded_tensor("w", rank, world_size, [])))
+    folder.write("list", *(f"{save}\n" for save in saves))
+
+
+@sample
+def truncated_legacy_file_of_a_dtensor(folder):
+    """The file x.pt, and what is left of it without its last bytes."""
+    mesh = built("torch.distributed.device_mesh.DeviceMesh", dict_of({
+        "mesh": tensor(storage("1", 2, "Long", views=True), [2]), "_coordinate_on_dim": list_of(integer(1))}))
+    value = dtensor_of([4, 2], tensor(storage("0", 4, views=True), [2, 2]), mesh, shard(0))
+    legacy_file(folder, "x.pt", b"}" + text("w") + value + b"s",
+                {"0": (4, b"0" * 16), "1": (2, (6).to_bytes(8, "little") + (7).to_bytes(8, "little"))})
+    whole = folder.read("x.pt")
+    for cut in [0, 1, 16, 17, 24, 25, 40]:
+        folder.write(f"{cut}/y.pt", whole[:len(whole) - cut])
