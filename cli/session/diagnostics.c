@@ -342,9 +342,10 @@ static bool is_word_at(struct text text, size_t at, const char *word)
 		       text.data[at + size] == '/');
 }
 
-/* A command that ends in DIR is about the directory that was named, one that ends in
+/* A command that ends in DIR is about the directory of the file, one that ends in
  * CHECKPOINT about what was named, unless that was several files. */
-static struct text fix_of(struct collected *collected, struct text fix, uint32_t input)
+static struct text fix_of(
+	struct collected *collected, struct text fix, uint32_t input, struct text file)
 {
 	static const char ANY[] = "CHECKPOINT";
 	bool any = fix.size > sizeof ANY &&
@@ -362,6 +363,22 @@ static struct text fix_of(struct collected *collected, struct text fix, uint32_t
 	for (size_t i = 0; i <= kept; i++)
 		count += is_word_at(fix, i, word);
 	path = record->base.data != NULL && !any ? record->base : record->path;
+	/* Without a base the name of a file begins at what was named. */
+	while (file.size > 0 && file.data[file.size - 1] != '/')
+		file.size--;
+	if (record->base.data == NULL && !any && file.size > 1) {
+		char *below = malloc(path.size + file.size + 1);
+
+		if (owned_add(&collected->owned, below) == NULL) {
+			collected->out_of_memory = true;
+			return fix;
+		}
+		memcpy(below, path.data, path.size);
+		below[path.size] = '/';
+		memcpy(below + path.size + 1, file.data, file.size - 1);
+		below[path.size + file.size] = '\0';
+		path = text_of(below);
+	}
 	if (!is_plain_path(path) ||
 		(any ? collected->input_count > 1 : !path_is_folder(path.data)))
 		return fix;
@@ -404,7 +421,7 @@ void collected_report(struct collected *collected, const char *rule, struct find
 	if (fix == NULL || *fix != '\0')
 		about.fix = fix_of(collected,
 			collected_text(collected, fix != NULL ? fix : row->fix),
-			about.input);
+			about.input, about.file);
 	if (about.message.data != NULL)
 		collected_finding(collected, &about);
 }
@@ -434,7 +451,7 @@ void collected_found(struct collected *collected, const struct fsdp_finding *fro
 
 	for (size_t i = 0; copy && i < sizeof texts / sizeof *texts; i++)
 		*texts[i] = collected_copy(collected, *texts[i]);
-	finding.fix = fix_of(collected, finding.fix, input);
+	finding.fix = fix_of(collected, finding.fix, input, finding.file);
 	keep_affected(collected, &finding, from, copy);
 	collected_finding(collected, &finding);
 }
