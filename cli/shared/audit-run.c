@@ -307,8 +307,7 @@ static void check_pair(const struct sets *sets, struct fsdp_weight_set_pair pair
 		enum severity severity;
 		const char *fix, *what;
 	} rows[] = {
-		[FSDP_SETS_DIFFER] = { SEVERITY_ERROR, NULL,
-			" has different tensors, and a loader reads only one of the two" },
+		[FSDP_SETS_DIFFER] = { SEVERITY_ERROR, NULL, " has different tensors" },
 		[FSDP_SETS_NOT_STATED] = { SEVERITY_NOTE,
 			"compare them completely: add --data",
 			" also has weights; the bytes of both were not compared completely" },
@@ -332,11 +331,12 @@ static void check_pair(const struct sets *sets, struct fsdp_weight_set_pair pair
 		sets->data && pair.likeness == FSDP_SETS_NOT_STATED
 			? ""
 			: rows[pair.likeness].fix,
-		"%s%s%s: %s",
-		about.tensor.size != 0 ? "first tensor that differs from " : "",
+		"%s%s%s%.*s; %s",
+		about.tensor.size != 0 ? "weights differ from those of " : "",
 		pair.second,
-		about.tensor.size != 0 ? "; a loader reads only one of the two"
-				       : rows[pair.likeness].what,
+		about.tensor.size != 0 ? ", first in " : rows[pair.likeness].what,
+		about.tensor.size < 200 ? (int)about.tensor.size : 200,
+		about.tensor.size != 0 ? about.tensor.data : "",
 		fsdp_weight_set_loaders(sets->pairs));
 }
 

@@ -302,14 +302,19 @@ static void write_takers(
 	for (size_t i = 0; i < FSDP_COUNT(sets); i++) {
 		bool is_mistral = strcmp(sets[i], "consolidated.safetensors") == 0;
 		char takers[128] = "";
-		size_t count = 0, size = 0;
+		size_t count = 0, left = 0, size = 0;
 
 		for (size_t k = 0; k < FSDP_COUNT(loaders); k++)
-			if (strcmp(taken[k], sets[i]) == 0 &&
-				are_alike(taken[k], pairs->items[0].first))
+			left += strcmp(taken[k], sets[i]) == 0 &&
+				are_alike(taken[k], pairs->items[0].first);
+		for (size_t k = 0; k < FSDP_COUNT(loaders) && left > 0; k++)
+			if (strcmp(taken[k], sets[i]) == 0)
 				size += (size_t)snprintf(takers + size,
 					sizeof takers - size, "%s%s",
-					count++ > 0 ? " and " : "", loaders[k]->title);
+					count++ == 0  ? ""
+					: left-- == 2 ? " and "
+						      : ", ",
+					loaders[k]->title);
 		for (size_t k = 0; is_native(sets[i]) && k < pairs->count; k++)
 			if (strcmp(pairs->items[k].first, sets[i]) == 0 ||
 				strcmp(pairs->items[k].second, sets[i]) == 0) {

@@ -355,20 +355,20 @@ static void sets_of_other_programs_are_told(void **state)
 	put_tensors("model.safetensors", "{" ONE("a", 1) "4]}}", 4);
 	put_tensors("consolidated.safetensors", "{" ONE("a", 1) "4]}}", 4);
 	expect_pairs(true,
-		"same model.safetensors consolidated.safetensors ; from_pretrained and Trainer and Accelerate load model.safetensors; mistral_inference and vLLM (load_format mistral) load consolidated.safetensors");
+		"same model.safetensors consolidated.safetensors ; from_pretrained, Trainer and Accelerate load model.safetensors; mistral_inference and vLLM (load_format mistral) load consolidated.safetensors");
 	put_tensors("consolidated.safetensors", "{" ONE("a", 2) "8]}}", 8);
 	expect_pairs(true,
-		"differ model.safetensors consolidated.safetensors a; from_pretrained and Trainer and Accelerate load model.safetensors; mistral_inference and vLLM (load_format mistral) load consolidated.safetensors");
+		"differ model.safetensors consolidated.safetensors a; from_pretrained, Trainer and Accelerate load model.safetensors; mistral_inference and vLLM (load_format mistral) load consolidated.safetensors");
 	put_tensors("consolidated.safetensors", "{" ONE("b", 2) "8]}}", 8);
 	expect_pairs(true,
-		"other format model.safetensors consolidated.safetensors ; from_pretrained and Trainer and Accelerate load model.safetensors; mistral_inference and vLLM (load_format mistral) load consolidated.safetensors");
+		"other format model.safetensors consolidated.safetensors ; from_pretrained, Trainer and Accelerate load model.safetensors; mistral_inference and vLLM (load_format mistral) load consolidated.safetensors");
 	folder_unlink("consolidated.safetensors");
 	put_tensors("consolidated.00.pth", "{" ONE("a", 2) "8]}}", 8);
 	expect_pairs(true,
-		"differ model.safetensors consolidated.00.pth a; from_pretrained and Trainer and Accelerate load model.safetensors; Meta's llama loads consolidated.00.pth");
+		"differ model.safetensors consolidated.00.pth a; from_pretrained, Trainer and Accelerate load model.safetensors; Meta's llama loads consolidated.00.pth");
 	put_tensors("consolidated.01.pth", "{" ONE("a", 2) "8]}}", 8);
 	expect_pairs(true,
-		"other format model.safetensors consolidated.00.pth ; from_pretrained and Trainer and Accelerate load model.safetensors; Meta's llama loads consolidated.00.pth");
+		"other format model.safetensors consolidated.00.pth ; from_pretrained, Trainer and Accelerate load model.safetensors; Meta's llama loads consolidated.00.pth");
 }
 
 static void tags_do_not_lead_out(void **state)
