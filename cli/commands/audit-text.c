@@ -266,8 +266,8 @@ static bool print_loaders(const struct verdict *verdict, struct out *out)
 static const char *find_limit(const struct verdict *verdict)
 {
 	static const char *const limits[][2] = {
-		{ "FI5007", " no errors, but not all that a resume needs:" },
-		{ "FI4002", " no errors, but tensor names have the prefix of a wrapper:" }
+		{ "FI5007", " no errors, but not all that a resume needs" },
+		{ "FI4002", " no errors, but tensor names have the prefix of a wrapper" }
 	};
 
 	if (strcmp(verdict->word, "good") != 0)
@@ -278,7 +278,7 @@ static const char *find_limit(const struct verdict *verdict)
 				verdict->checks[k].findings > 0 &&
 				verdict->checks[k].findings >= verdict->counts.warning)
 				return limits[i][1];
-	return verdict->counts.warning > 0 ? " no errors," : NULL;
+	return verdict->counts.warning > 0 ? " no errors" : NULL;
 }
 
 /* Known loaders do not depend on the default of torch.load(). */
@@ -321,7 +321,10 @@ static void print_own_loader(const struct verdict *verdict, struct out *out)
 			own->reasons[i].verdict == FSDP_LOAD_DIFFERS) {
 			out_line_text(out, " (");
 			out_line_name(out, text_of(own->reasons[i].message));
-			out_line_text(out, ")");
+			out_values(out, "[, and {} more])",
+				value_some(own->reasons[i].all_names > 0
+						   ? own->reasons[i].all_names - 1
+						   : 0));
 			break;
 		}
 	for (size_t i = 0; i < own->reason_count; i++) {
@@ -460,13 +463,17 @@ static void show_verdict(
 	if (is_partial && !verdict->complete) {
 		out_line_text(out, " %s;", reason_open(verdict->open));
 		others = true;
-	} else if (limit != NULL)
+	} else if (limit != NULL) {
 		out_line_text(out, "%s", limit);
+		before = strchr(limit, ',') != NULL ? ": " : ", ";
+	}
 	print_count(out, &before, verdict->counts.error, "error");
 	print_count(out, &before, verdict->counts.warning, "warning");
 	if (before[0] == ' ' && !strict && limit == NULL) {
 		out_line_text(out, others ? " no other problems" : " no problems");
 		before = ", ";
+	} else if (before[0] == ':') {
+		out_line_text(out, ",");
 	}
 	/* Other notes have lines of their own. */
 	if (before[0] == ' ' || (strict && verdict->counts.error == 0))

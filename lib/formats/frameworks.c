@@ -84,7 +84,8 @@ static void check_megatron(struct fsdp_reading *reading, const struct fsdp_folde
 	if (!fsdp_folder_has(folder, COMMIT, FSDP_ENTRY_FILE))
 		fsdp_find(&reading->model->findings, FSDP_RULE_UNCOMMITTED_SAVE,
 			FSDP_PLACE(.file = { 0 }),
-			COMMIT ", which is written last, is missing");
+			COMMIT
+			" is missing (Megatron writes it last): the save did not finish, or a copy skipped it");
 	if (fsdp_json_get(commit, "common_backend") != NULL &&
 		!fsdp_folder_has(folder, COMMON, FSDP_ENTRY_FILE))
 		fsdp_find(&reading->model->findings, FSDP_RULE_MISSING_FILE,
@@ -804,7 +805,7 @@ static bool choose_role(struct fsdp_reading *reading, const struct fsdp_folder *
 	fsdp_reading_note(reading, "opened the model in %.*s%s%s%s",
 		FSDP_TEXT(ret_entry->name), others.count != 0 ? " (also there: " : "",
 		fsdp_name_list_text(&others),
-		others.count != 0 ? ")" : ", the only one here");
+		others.count != 0 ? ")" : ", the only model in this directory");
 	return true;
 }
 

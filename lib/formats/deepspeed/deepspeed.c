@@ -763,8 +763,11 @@ static void check_ranks(struct fsdp_deepspeed *ds)
 		ds->has_nodes &= files[i] == 0 || files[i] == 3;
 	if (ds->has_nodes)
 		here.what = "optimizer and model state file";
-	fsdp_find_missing_ranks(
-		&reading->model->findings, &here, FSDP_PLACE(.file = { 0 }));
+	fsdp_find_missing_ranks(&reading->model->findings, &here,
+		FSDP_PLACE(.file = { 0 },
+			.fix = ds->has_nodes
+				       ? "copy the files of these ranks from where the checkpoint was written"
+				       : NULL));
 }
 
 static bool finish(struct fsdp_reading *reading, struct fsdp_error **ret_error)
