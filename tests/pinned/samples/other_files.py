@@ -93,3 +93,50 @@ def malformed_safetensors_headers(folder: Folder):
         folder.write(f"{number:02}/x", content)
     labels = ("".join(f"\\{byte:o}" for byte in content[:8]) + repr(content[8:].decode())[1:-1] for content in contents)
     folder.write("list", *(f"{number:02} {label}\n" for number, label in enumerate(labels)))
+
+
+CHECKSUM, LIST_OF_ZIP, DESCRIPTOR = b"\1\2\3\4", b"PK\1\2", b"PK\7\10"
+
+
+def record(content, size=None, extra=b""):
+    """A stored member `a` of a zip; its header may state another size."""
+    header = struct.pack("<4sHHHHH", b"PK\3\4", 20, 0, 0, 0, 0)
+    size = len(content) if size is None else size
+    return header + CHECKSUM + struct.pack("<IIHH", size, size, 1, len(extra)) + b"a" + extra + content
+
+
+def streamed(content=b"", sizes=b"", flags=8, descriptor=DESCRIPTOR):
+    """A member whose sizes follow its content."""
+    header = struct.pack("<4sHHHHH", b"PK\3\4", 20, flags, 0, 0, 0)
+    tail = descriptor + CHECKSUM + sizes if sizes else b""
+    return header + CHECKSUM + struct.pack("<IIHH", 0, 0, 1, 0) + b"a" + content + tail
+
+
+@sample
+def zips_without_an_end(folder: Folder):
+    """By what is left of their front."""
+    def narrow(size):
+        return struct.pack("<II", size, size)
+
+    def wide(size):
+        return struct.pack("<QQ", size, size)
+
+    one, described = record(b"abc"), streamed(b"abc", narrow(3))
+    far = [262084, 262088, 262089, 262109, 262110, 262111, 262112, 262113, 524250]
+    contents = {
+        "header": one[:29], "name": one[:30], "data": one[:33], "whole": one,
+        "directory": one + LIST_OF_ZIP, "other": one + b"PK\1\3",
+        "two": one + record(b"abcd"), "two-cut": one + record(b"abcd")[:34],
+        "extra": record(b"de", 2, b"xy") + one, "empty": record(b"") * 3,
+        "described": described + streamed(b"abc", wide(3)) + described,
+        "nothing": streamed(b"ab\7", narrow(3)) + streamed(b"", narrow(0)) + streamed(b"", wide(0)) + one,
+        "wide-cut": streamed(b"abc", wide(3))[:57], "narrow-cut": described[:46],
+        "other-size": streamed(b"abcd", narrow(3)),
+        "again": streamed(DESCRIPTOR * 2, narrow(8)), "undescribed": streamed(b"PKPK"),
+        "flags": record(b"abc")[:6] + b"\7" + record(b"abc")[7:],
+        **{f"far-{size}": streamed(bytes(size), narrow(size)) + one for size in far},
+        "long": streamed(bytes(68000000)), "long-ones": streamed(bytes(6000000), narrow(6000000)) * 2,
+    }
+    for title, content in contents.items():
+        folder.write(f"{title}/x.pt", content)
+    folder.write("list", *(f"{title}\n" for title in contents))

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Directories of files that belong together: of accelerate, DeepSpeed and Megatron."""
 
+import math
+
 from .files import (boolean, built, call, dict_of, integer, integers, list_of, pickled, safetensors, sample, storage,
                     tensor, text)
 
@@ -129,3 +131,58 @@ def megatron_experts(folder):
         for expert in range(3):
             for rank in range(2):
                 folder.write(f"iter_0000007/mp_rank_0{rank}_00{stage}_00{expert}/model_optim_rng.pt", content)
+
+
+# ---- transformers ----
+
+
+def optimizer_state(key, shape):
+    """Of Adam; for a pair (rows, columns) the sums that Adafactor has."""
+    def state(name, length):
+        return {name: vector(f"{name}{key}", length)}
+
+    if isinstance(shape, list):
+        return dict_of({"exp_avg": tensor(storage(f"exp_avg{key}", 999, views=True), shape)})
+    return dict_of(state("exp_avg_sq_row", shape[0]) | state("exp_avg_sq_col", shape[1]))
+
+
+@sample
+def optimizers_of_a_llama(folder):
+    """Beside the same weights: states by number, and groups of numbers with their weight decay."""
+    layer = "model.layers.0"
+    shapes = {
+        "model.norm.weight": [4], "lm_head.weight": [9, 4], f"{layer}.self_attn.k_proj.weight": [2, 4],
+        f"{layer}.input_layernorm.weight": [4], "model.embed_tokens.weight": [9, 4],
+        f"{layer}.self_attn.q_proj.weight": [4, 4],
+    }
+    weights = safetensors({name: ("U8", shape, bytes(math.prod(shape))) for name, shape in shapes.items()})
+
+    def write(title, states, *groups):
+        folder.json(f"{title}/m/trainer_state.json", {"global_step": 5})
+        folder.json(f"{title}/m/config.json", {"architectures": ["LlamaForCausalLM"], "model_type": "llama"})
+        folder.write(f"{title}/m/model.safetensors", weights)
+        folder.write(f"{title}/m/optimizer.pt", pickled(dict_of({
+            "state": b"}" + b"".join(integer(key) + optimizer_state(key, shape) + b"s" for key, shape in states.items()),
+            "param_groups": list_of(*(dict_of({
+                "weight_decay": b"F%s\n" % decay.encode(), "params": list_of(*map(integer, numbers))})
+                for decay, numbers in groups)),
+        })))
+        titles.append(title)
+
+    titles = []
+    head, k, q, norm = [9, 4], [2, 4], [4, 4], [4]
+    two, one = [("0.1", range(4)), ("0.0", range(4, 6))], [("0.1", range(6))]
+    write("two", dict(enumerate([head, q, k, head, norm, norm])), *two)
+    write("decay-first", dict(enumerate([head, q, k, head, norm, norm])), ("0.0", range(4)), ("0.1", range(4, 6)))
+    write("one", dict(enumerate([head, q, k, norm, norm, head])), *one)
+    write("less", dict(enumerate([head, q, k, norm, head])), ("0.1", range(5)))
+    write("more", dict(enumerate([head, q, k, norm, norm, head, norm])), ("0.1", range(7)))
+    write("order", dict(enumerate([head, k, q, norm, norm, head])), *one)
+    write("sums", dict(enumerate([(9, 4), (4, 4), (2, 4), norm, norm, (9, 4)])), *one)
+    write("other-sums", dict(enumerate([(9, 4), (4, 4), (2, 5), norm, norm, (9, 4)])), *one)
+    write("some", {1: q, 4: norm}, *one)
+    write("gap", {2: k}, ("0.1", [0, 1, 2, 3, 4, 6]))
+    write("three", {0: head}, ("0.1", [0, 1]), ("0.0", [2]), ("0.0", [3, 4, 5]))
+    write("none", {}, *one)
+    write("twice", {0: head}, ("0.1", [0, 0, 1, 2, 3, 4, 5]))
+    folder.write("list", *(f"{title}\n" for title in titles))
