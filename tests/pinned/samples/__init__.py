@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Files that pinned cases read and testdata/ has not: `@ NAME [WORD...]` in a case calls the function NAME of one of the
-modules here with the folder of the case and the words. Names are those of no file but of what is in it."""
+"""Files that pinned cases read and testdata/ has not: `@ NAME [WORD...]` in a case calls the function NAME of one
+of the modules here with the folder of the case and the words."""
 
 import importlib
 import os

@@ -35,7 +35,7 @@ class Folder:
                 stream.write(part.encode() if isinstance(part, str) else part)
 
     def variants(self, contents):
-        """A file for each of title -> bytes, and a list of their names in order: for `while read -r x; do ... done <list`."""
+        """A file for each of title -> bytes, and a list of the titles for `while read -r x; do ... done <list`."""
         for title, content in contents.items():
             self.write(title, content)
         self.write("list", *(f"{title}\n" for title in contents))
@@ -91,7 +91,8 @@ def plain_zip(members):
         name, sizes = name.encode(), struct.pack("<III", 0, len(content), len(content))
         central += b"PK\1\2" + bytes(12) + sizes + struct.pack("<HH10xI", len(name), 0, len(local)) + name
         local += b"PK\3\4" + bytes(10) + sizes + struct.pack("<HH", len(name), 0) + name + content
-    return local + central + b"PK\5\6" + struct.pack("<4xHHIIH", len(members), len(members), len(central), len(local), 0)
+    count = len(members)
+    return local + central + b"PK\5\6" + struct.pack("<4xHHIIH", count, count, len(central), len(local), 0)
 
 
 # ---- pickles, by the names of their opcodes; texts and numbers as protocol 0 writes them ----

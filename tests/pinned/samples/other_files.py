@@ -73,11 +73,12 @@ def malformed_safetensors_headers(folder: Folder):
         return file(f'{{"a":{{{entry}}}{more}}}', content)
 
     contents = [
-        file("{}"), file("{", length=2), file("{}", length=1), file("{}", length=3), file(" {}"), file("{} "), file("\t\n{}"),
-        file("\r{}"), file("  {}", length=2), file("  {}", length=3), file("  {}"), file("\v{}"), file("[]"),
-        file("{}", length=2**56 + 2), file("{}", "x"), file('{"a":{"dtype":"U8","shape":[1],"data_o', length=38),
+        file("{}"), file("{", length=2), file("{}", length=1), file("{}", length=3), file(" {}"), file("{} "),
+        file("\t\n{}"), file("\r{}"), file("  {}", length=2), file("  {}", length=3), file("  {}"), file("\v{}"),
+        file("[]"), file("{}", length=2**56 + 2), file("{}", "x"), file('{"a":{"dtype":"U8","shape":[1],"data_o', length=38),
         one(entry), one(entry, content=""), one(entry, content="xy"),
-        *(one(entry, f',"__metadata__":{value}') for value in ["{}", "null", '{"k":"v","k":"w"}', '{"k":1}', "[]"]),
+        *(one(entry, f',"__metadata__":{value}')
+          for value in ["{}", "null", '{"k":"v","k":"w"}', '{"k":1}', "[]"]),
         one(entry, f',"a":{{{entry}}}'),
         one('"dtype":"U8","shape":[],"data_offsets":[0,1]'),
         one('"dtype":"U8","shape":[2],"data_offsets":[0,1]'),
@@ -91,7 +92,8 @@ def malformed_safetensors_headers(folder: Folder):
     ]
     for number, content in enumerate(contents):
         folder.write(f"{number:02}/x", content)
-    labels = ("".join(f"\\{byte:o}" for byte in content[:8]) + repr(content[8:].decode())[1:-1] for content in contents)
+    labels = ("".join(f"\\{byte:o}" for byte in content[:8]) + repr(content[8:].decode())[1:-1]
+              for content in contents)
     folder.write("list", *(f"{number:02} {label}\n" for number, label in enumerate(labels)))
 
 

@@ -59,7 +59,7 @@ def vector(key, length):
 
 
 def zero_save(folder, variant, parameters, partitions, world_size=2):
-    """Of ZeRO 1. parameters: name -> length; partitions: of each rank its length, and name -> (start, length) or None."""
+    """Of ZeRO 1. parameters: name -> length; partitions: of each rank (length, name -> (start, length) or None)."""
     folder.write(f"{variant}/mp_rank_00_model_states.pt", pickled(dict_of({
         "module": dict_of({name: vector(name, length) for name, length in parameters.items()}),
         "param_shapes": list_of(dict_of({
@@ -162,7 +162,8 @@ def optimizers_of_a_llama(folder):
         folder.json(f"{title}/m/config.json", {"architectures": ["LlamaForCausalLM"], "model_type": "llama"})
         folder.write(f"{title}/m/model.safetensors", weights)
         folder.write(f"{title}/m/optimizer.pt", pickled(dict_of({
-            "state": b"}" + b"".join(integer(key) + optimizer_state(key, shape) + b"s" for key, shape in states.items()),
+            "state": b"}" + b"".join(
+                integer(key) + optimizer_state(key, shape) + b"s" for key, shape in states.items()),
             "param_groups": list_of(*(dict_of({
                 "weight_decay": b"F%s\n" % decay.encode(), "params": list_of(*map(integer, numbers))})
                 for decay, numbers in groups)),
@@ -186,3 +187,26 @@ def optimizers_of_a_llama(folder):
     write("none", {}, *one)
     write("twice", {0: head}, ("0.1", [0, 0, 1, 2, 3, 4, 5]))
     folder.write("list", *(f"{title}\n" for title in titles))
+
+
+@sample
+def megatron_pipeline_chunks(folder):
+    """Two stages of the same chunks; the first alone; and the second of two tensor-parallel ranks, the other empty."""
+    vector_of_4 = tensor(storage("0", 4), [4], [1])
+    chunks = {
+        "model0": ["e.layers.0.w", "e.layers.2.w", "xlayers.0.w", "layers.x", "layers.1"],
+        "model1": ["layers.0.w", "layers.1.layers.1.w", "experts.local_experts.0.w"],
+        "model255": ["layers.262143.w"], "model256": ["layers.5"], "models": ["layers.6"],
+    }
+    saves = {"stages": ("pipeline", ["00_000", "00_001"]), "one": ("pipeline", ["00_000"]),
+             "tensor": ("tensor", ["00_001"])}
+    folder.at("tensor/iter_0000007/mp_rank_00_000/")
+    for save, (kind, ranks) in saves.items():
+        content = pickled(dict_of({
+            "args": built("argparse.Namespace", dict_of({
+                f"{kind}_model_parallel_size": integer(2), "expert_model_parallel_size": integer(1)})),
+            **{chunk: dict_of(dict.fromkeys(names, vector_of_4)) for chunk, names in chunks.items()},
+            "model2": vector_of_4,
+        }))
+        for rank in ranks:
+            folder.write(f"{save}/iter_0000007/mp_rank_{rank}/model_optim_rng.pt", content)

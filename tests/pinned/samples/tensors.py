@@ -119,7 +119,8 @@ def tensors_of_each_rebuild_function(folder):
         return lambda key: rebuilt_view(function, key, *more, **storage_of)
 
     def meta(*more):
-        return lambda key: rebuilt("meta_tensor_no_storage", name_of("torch.float32"), integers(2, 3), integers(3, 1), *more)
+        return lambda _: rebuilt("meta_tensor_no_storage", name_of("torch.float32"), integers(2, 3), integers(3, 1),
+                                   *more)
 
     def sparse(layout, parts, *more):
         return lambda key: rebuilt(

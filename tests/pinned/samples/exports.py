@@ -1,0 +1,35 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Checkpoints to export."""
+
+import json
+
+from .files import Folder, safetensors, sample
+
+
+@sample
+def incomplete_shard_of_many_tensors(folder: Folder):
+    """a.safetensors is whole, b.safetensors has a header only."""
+    def floats(names, content=b""):
+        whole = safetensors({name: ("F32", [1], b"1234") for name in names})
+        return whole if content else whole[:-4 * len(names)]
+
+    many = [f"t{number:04}" for number in range(1003)]
+    folder.write("m/b.safetensors", floats(many))
+    folder.write("m/a.safetensors", floats(["a", "z"], b"1234"))
+    folder.write("m/model.safetensors.index.json", json.dumps({
+        "weight_map": {"a": "a.safetensors", "z": "a.safetensors", **dict.fromkeys(many, "b.safetensors")}}))
+
+
+@sample
+def shards_without_an_index(folder: Folder):
+    """m has one of one, n two of two."""
+    for name, tensor in [("m/model-00001-of-00001", "a"), ("n/model-00001-of-00002", "a"),
+                         ("n/model-00002-of-00002", "b")]:
+        folder.write(f"{name}.safetensors", safetensors({tensor: ("F32", [1], b"1234")}))
+
+
+@sample
+def names_with_segments_of_wrappers(folder: Folder):
+    one = b"\0\0\200\77"
+    folder.write("x.safetensors", safetensors({
+        "a._orig_mod.b.module.w": ("F32", [1], one), "_orig_mod.c.module": ("F32", [1], one)}))
