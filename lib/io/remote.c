@@ -488,19 +488,17 @@ static bool are_names(struct fsdp_span names)
 static bool parse_entry(struct fsdp_remote *remote, const struct pending *request,
 	struct fsdp_cursor *frame, struct fsdp_entry *ret_entry)
 {
-	static const unsigned char digests[] = { 0, 32, 16, 4, 8 };
 	unsigned kind = (unsigned)fsdp_cursor_read_le(frame, 1);
 	uint32_t number = fsdp_cursor_read_u32le(frame);
 	uint64_t size = fsdp_cursor_read_u64le(frame);
 	int64_t mtime = (int64_t)fsdp_cursor_read_u64le(frame);
 	struct fsdp_span name = parse_text(frame);
-	unsigned digest = (unsigned)fsdp_cursor_read_le(frame, 1);
-	if (!frame->ok || kind > 1 || digest >= sizeof digests)
-		return break_rules(remote);
-	struct fsdp_span bytes = fsdp_cursor_read_span(frame, digests[digest]);
-	if (!frame->ok || !are_names(name) || memchr(name.data, '/', name.size) != NULL ||
-		size >> 55 != 0 || (kind == 0 && number != remote->files.count) ||
-		number >= 1 << 23)
+	uint64_t digests = fsdp_cursor_read_le(frame, 1);
+	struct fsdp_span digest =
+		fsdp_cursor_read_span(frame, digests == 1 ? FSDP_REMOTE_DIGEST : 0);
+	if (!frame->ok || kind > 1 || digests > 1 || !are_names(name) ||
+		memchr(name.data, '/', name.size) != NULL || size >> 55 != 0 ||
+		(kind == 0 && number != remote->files.count) || number >= 1 << 23)
 		return break_rules(remote);
 	*ret_entry = (struct fsdp_entry){
 		.name = fsdp_arena_copy(&remote->arena, name),
@@ -522,10 +520,10 @@ static bool parse_entry(struct fsdp_remote *remote, const struct pending *reques
 		.number = number,
 		.size = size,
 		.root = request->root->url,
-		.has_sha256 = digest == 1,
+		.has_sha256 = digests == 1,
 	};
-	if (digest == 1)
-		memcpy(file->sha256, bytes.data, sizeof file->sha256);
+	if (digests == 1)
+		memcpy(file->sha256, digest.data, sizeof file->sha256);
 	return true;
 }
 
@@ -563,7 +561,6 @@ static bool parse_root(
 			return break_rules(remote);
 		request->root->file = fsdp_remote_file(remote, entry.file);
 	}
-	parse_text(frame); /* the revision */
 	return true;
 }
 
@@ -605,7 +602,6 @@ static bool parse_failure(
 	struct fsdp_remote *remote, struct pending *request, struct fsdp_cursor *frame)
 {
 	request->failure.code = (unsigned char)fsdp_cursor_read_le(frame, 1);
-	fsdp_cursor_skip(frame, 4);
 	parse_printable(frame, request->failure.detail, sizeof request->failure.detail);
 	/* What was asked for and did not come is not there. */
 	for (size_t i = 0; i < remote->block_count; i++)
@@ -713,7 +709,7 @@ static bool parse_frame(struct fsdp_remote *remote, size_t size)
 	if (kind == FAIL)
 		good = parse_failure(remote, request, &frame);
 	else if (kind == OK && (request->kind == HELLO || request->kind == SEAL))
-		good = (parse_text(&frame), true);
+		good = true;
 	else if (kind == ROOT_IS && request->kind == ROOT)
 		good = parse_root(remote, request, &frame);
 	else if (kind == ENTRIES && request->kind == LIST)

@@ -48,7 +48,7 @@ def entry(path, name=None):
 
 
 def fail(number, code, detail=""):
-    send(number, 133, struct.pack("<BI", code, 0xFFFFFFFF) + text(detail))
+    send(number, 133, bytes([code]) + text(detail))
 
 
 def read(number, payload):
@@ -79,7 +79,7 @@ while True:
     length, number, kind = struct.unpack("<IIB", receive(9))
     payload = receive(length - 5)
     if kind == 1:
-        send(number, 128, text("fake"))
+        send(number, 128)
     elif kind == 2:
         path = os.fsdecode(payload[2:]).replace("s3://local", "", 1)
         if FAULT in FAILURES:
@@ -87,12 +87,12 @@ while True:
             fail(number, FAILURES[FAULT], "Word")
         elif not os.path.exists(path):
             roots.append(None)
-            send(number, 129, b"\0" + text(""))
+            send(number, 129, b"\0")
         else:
             roots.append(path)
-            send(number, 129, b"\2" + text("") if os.path.isdir(path) else b"\1" + entry(path, "file") + text(""))
+            send(number, 129, b"\2" if os.path.isdir(path) else b"\1" + entry(path, "file"))
     elif kind == 3:
-        send(number, 128, text(""))
+        send(number, 128)
     elif kind == 4:
         lists += 1
         held.append((number, os.path.join(roots[struct.unpack_from("<I", payload)[0]], os.fsdecode(payload[6:]))))

@@ -69,7 +69,6 @@ static void begin(struct talk *talk)
 	setup_init(&talk->setup);
 	assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, talk->ends), 0);
 	begin_frame(talk, 1, OK);
-	put_text(talk, "test");
 	send_frame(talk);
 	assert_true(fsdp_remote_new(talk->ends[0], NULL, 0, &talk->remote, NULL));
 }
@@ -86,7 +85,6 @@ static void add_sized(struct talk *talk, const char *name, uint64_t size)
 {
 	begin_frame(talk, 2, ROOT_IS);
 	put(talk, 2, 1);
-	put_text(talk, "");
 	send_frame(talk);
 	begin_frame(talk, 3, ENTRIES);
 	put_entry(talk, 0, 0, size, name);
@@ -165,7 +163,6 @@ static void failures_have_words_of_their_own(void **state)
 	assert_true(fsdp_dir_source(&dir, FSDP_SPAN("a.x"), &source, &talk.setup.error));
 	begin_frame(&talk, 4, FAIL);
 	put(&talk, 7, 1);
-	put(&talk, 0, 4);
 	put_text(&talk, "");
 	send_frame(&talk);
 	assert_false(fsdp_source_read(&source, 0, bytes, 10, &talk.setup.error));
@@ -283,7 +280,6 @@ static void end_at(const struct fsdp_limit_setting *limit)
 	setup_init(&talk.setup);
 	assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, talk.ends), 0);
 	begin_frame(&talk, 1, OK);
-	put_text(&talk, "test");
 	send_frame(&talk);
 	assert_true(fsdp_remote_new(talk.ends[0], limit, 1, &talk.remote, NULL));
 	add_sized(&talk, "a.x", 100000);

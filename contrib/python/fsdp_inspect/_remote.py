@@ -538,7 +538,7 @@ class Helper:
     def fail(self, number, error):
         failure = fail_of(error)
         detail = re.sub(r"[^ -~]", "", failure.detail)[:200]
-        self.send(number, FAIL, struct.pack("<BI", failure.code, 0xFFFFFFFF), text(detail))
+        self.send(number, FAIL, bytes([failure.code]), text(detail))
 
     def entry(self, store, name, file):
         """A file has the next number, in the order in which frames are sent."""
@@ -555,7 +555,7 @@ class Helper:
         found = store.root()
         is_file = isinstance(found, File)
         self.name, self.roots[-1] = self.name or store.name, None if is_file else store
-        self.send(number, ROOT_IS, b"\1" + self.entry(store, "file", found) if is_file else b"\2", text(""))
+        self.send(number, ROOT_IS, b"\1" + self.entry(store, "file", found) if is_file else b"\2")
 
     def list(self, number, store, folder):
         found = [pair for pair in store.call("list", folder).items() if SAFE.fullmatch(pair[0])]
@@ -587,7 +587,7 @@ class Helper:
         """Yields what is left to other threads: the bytes that it needs room for, and the call."""
         if kind == HELLO and payload == b"\1\0" or kind == SEAL:
             self.sealed |= kind == SEAL
-            self.send(number, OK, text("fsdp-inspect"))
+            self.send(number, OK)
         elif kind == STATS:
             self.send(number, COUNTS, struct.pack("<5Q", *counts.values()), text(self.name[:60]))
         elif kind == ROOT and not self.sealed:
