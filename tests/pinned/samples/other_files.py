@@ -75,7 +75,8 @@ def malformed_safetensors_headers(folder: Folder):
     contents = [
         file("{}"), file("{", length=2), file("{}", length=1), file("{}", length=3), file(" {}"), file("{} "),
         file("\t\n{}"), file("\r{}"), file("  {}", length=2), file("  {}", length=3), file("  {}"), file("\v{}"),
-        file("[]"), file("{}", length=2**56 + 2), file("{}", "x"), file('{"a":{"dtype":"U8","shape":[1],"data_o', length=38),
+        file("[]"), file("{}", length=2**56 + 2), file("{}", "x"),
+        file('{"a":{"dtype":"U8","shape":[1],"data_o', length=38),
         one(entry), one(entry, content=""), one(entry, content="xy"),
         *(one(entry, f',"__metadata__":{value}')
           for value in ["{}", "null", '{"k":"v","k":"w"}', '{"k":1}', "[]"]),

@@ -210,3 +210,37 @@ def megatron_pipeline_chunks(folder):
         }))
         for rank in ranks:
             folder.write(f"{save}/iter_0000007/mp_rank_{rank}/model_optim_rng.pt", content)
+
+
+# ---- names of files ----
+
+
+@sample
+def files_with_names_of_ranks(folder):
+    """In each folder s one file for each name of a line, which has nothing of a rank but its name."""
+    sets = [
+        "temp_1.pt temp_2.pt", "mp_1.pt", "tp_1.pth", "-tp_1.pt", "9mp_1.ckpt", "@mp_1.pt", "[mp_1.pt", "_mp_1.pt",
+        "{mp_1.pt", "amp_1.pt", "zmp_1.pt", "Amp_1.pt", "Zmp_1.pt", "ranked1.bin", "shard1.pt", "consolidated.1.pt",
+        "consolidated1.pt", "1rank.pt", "rank.pt", "rank65535.pt", "rank65536.pt", "rank16777215.pt",
+        "rank16777216.pt", "rank_1-of-2.pt", "rank_1_of_2.pt", "rank_1off2.pt", "rank-of-2.pt", "rank5.pt rank6.pt",
+        "world_size_3_rank_1.pt", "world_size_0_rank_1.pt", "world_size_16777215_rank_1.pt",
+        "world_size_16777216_rank_1.pt", "mp_0.pt mp_1.pt", "mp_0.pt mp_2.pt", "mp_0.pt mp_1.pth", "mp_0.pt np_1.pt",
+        "mp_0.pt other.pkl", "mp_0.pt mp_00.pt", "mp_0.pt other.pt", "rank_0-of-2.pt rank_1-of-2.pt",
+    ]
+    content = pickled(dict_of({"w": integer(1)}))
+    for number, names in enumerate(sets):
+        for name in names.split():
+            folder.write(f"{number}/s/{name}", content)
+    folder.write("list", *(f"{number} {names}\n" for number, names in enumerate(sets)))
+
+
+@sample
+def directories_of_trainers(folder):
+    """NeMo's weights with and without context, an unfinished save; saves of verl by step."""
+    for name in ("a/context", "b/context", "c/nocontext", "b-unfinished"):
+        folder.at(name + "/")
+    for name in ("a/weights", "b/weights", "c/weights", "e/weights-unfinished", "e/weights"):
+        folder.copy("dcp/old-generation/checkpoint", name)
+    for step in ("7/actor", "7/critic", "8/actor", "x/actor"):
+        for rank in range(2):
+            folder.write(f"global_step_{step}/model_world_size_2_rank_{rank}.pt", pickled(dict_of({"w": WEIGHT})))

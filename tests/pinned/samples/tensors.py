@@ -279,7 +279,7 @@ def sharded_ranks_that_contradict(folder):
     }
     for save, files in saves.items():
         for name, (rank, world_size) in files.items():
-            folder.write(f"{save}/s/{name}.pt", pickled(text("w") + sharded_tensor("w", rank, world_size, [])))
+            folder.write(f"{save}/s/{name}.pt", pickled(dict_of({"w": sharded_tensor("w", rank, world_size, [])})))
     folder.write("list", *(f"{save}\n" for save in saves))
 
 
