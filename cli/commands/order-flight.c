@@ -100,29 +100,34 @@ static void print_place(struct out *out, const struct fsdp_flight_place *place)
 	recordings_show_frame(out, place->filename, place->line, place->name);
 }
 
-/* " (input [10])" or, with types, " (input [10] Float)"; nothing if neither is known. */
+/* " (input [10])" or, with types, " (input [10] Float)"; nothing if neither is known. A
+ * recv has outputs alone. */
 static void print_inputs(
 	struct out *out, const struct fsdp_flight_call *call, bool with_types)
 {
-	size_t types = with_types ? call->input_dtype_count : 0;
+	bool is_recv = text_is(text_of_span(call->op), text_of("recv"));
+	const char *head = is_recv ? " (output" : " (input";
+	const struct fsdp_flight_sizes *sizes =
+		is_recv ? call->output_sizes : call->input_sizes;
+	const struct fsdp_span *dtypes =
+		is_recv ? call->output_dtypes : call->input_dtypes;
+	size_t count = is_recv ? call->output_size_count : call->input_size_count;
+	size_t types = !with_types ? 0
+		       : is_recv   ? call->output_dtype_count
+				   : call->input_dtype_count;
 
-	for (size_t i = 0; i < call->input_size_count; i++) {
-		const struct fsdp_flight_sizes *one = &call->input_sizes[i];
-
-		out_line_text(out, "%s[", i == 0 ? " (input " : ", ");
-		for (size_t j = 0; j < one->dim_count; j++)
+	for (size_t i = 0; i < count; i++) {
+		out_line_text(out, "%s [", i == 0 ? head : ",");
+		for (size_t j = 0; j < sizes[i].dim_count; j++)
 			out_line_text(
-				out, "%s%" PRId64, j == 0 ? "" : ", ", one->dims[j]);
+				out, "%s%" PRId64, j == 0 ? "" : ", ", sizes[i].dims[j]);
 		out_line_text(out, "]");
 	}
 	for (size_t i = 0; i < types; i++) {
-		out_line_text(out, "%s",
-			i > 0                         ? ", "
-			: call->input_size_count == 0 ? " (input "
-						      : " ");
-		out_line_name(out, text_of_span(call->input_dtypes[i]));
+		out_line_text(out, "%s ", i > 0 ? "," : count == 0 ? head : "");
+		out_line_name(out, text_of_span(dtypes[i]));
 	}
-	out_line_text(out, "%s", call->input_size_count + types > 0 ? ")" : "");
+	out_line_text(out, "%s", count + types > 0 ? ")" : "");
 }
 
 /* "all_reduce (input [10] Float)" */
@@ -245,7 +250,6 @@ static const char *verb_of(const struct fsdp_flight *joined)
 		{ "cycle", "wait for each other, first in", NULL },
 		{ "status", "never entered", NULL },
 		{ "idle", "printed no timeout while others did, first in", NULL },
-		{ "parted", "failed where others of the group did not, in", NULL },
 		{ "op", "called another operation instead of",
 			"called different operations in" },
 		{ "size", "used a different size than other ranks in",
@@ -256,6 +260,9 @@ static const char *verb_of(const struct fsdp_flight *joined)
 
 	if (problem_is(joined, "missing"))
 		return missing_words(joined->op);
+	if (problem_is(joined, "parted"))
+		return is_log(joined) ? "failed where others of the group did not, in"
+				      : "did not finish, unlike other ranks,";
 	for (size_t i = 0; i < sizeof verbs / sizeof *verbs; i++)
 		if (problem_is(joined, verbs[i].problem))
 			return !joined->has_expected && verbs[i].without_expected != NULL
@@ -403,6 +410,7 @@ static void lines_culprits(const struct flight *flight)
 {
 	const struct fsdp_flight *joined = flight->joined;
 	struct out *out = flight->out;
+	bool waits = problem_is(joined, "cycle") && !flight->is_log;
 
 	if (joined->has_expected) {
 		out_line_begin(out, "expected");
@@ -420,10 +428,11 @@ static void lines_culprits(const struct flight *flight)
 	for (size_t i = 0; i < joined->last_count && i < MOST_SHOWN; i++) {
 		const struct fsdp_last_call *last = &joined->last[i];
 
-		out_line_begin(out, i == 0 ? "last call" : "");
+		out_line_begin(out, i > 0 ? "" : waits ? "waits in" : "last call");
 		out_values(out,
-			last->op.data != NULL ? "rank {} entered"
-					      : "rank {} recorded no call",
+			last->op.data == NULL ? "rank {} has no call in its dump"
+			: waits               ? "rank {}:"
+					      : "rank {} entered",
 			number(last->rank));
 		if (last->op.data != NULL) {
 			print_place_in(out, last->seq, last->op, last->group);
@@ -432,6 +441,13 @@ static void lines_culprits(const struct flight *flight)
 		out_line_end(out);
 	}
 	line_rest(out, "", joined->last_count);
+}
+
+static void line_ranks(const struct flight *flight, const char *label, const char *format,
+	struct fsdp_ranks ranks)
+{
+	if (ranks.count != 0)
+		out_values_line(flight->out, label, format, RANKS(ranks));
 }
 
 /* That ranks agree, as far as they are known, or wait for ranks that left nothing. */
@@ -461,6 +477,8 @@ static void lines_agree(const struct flight *flight)
 		out_values(out, "[ since {}]", value_word(flight->since));
 		print_place(out, &joined->common.place);
 		out_line_end(out);
+		line_ranks(flight, "not begun", "by the GPU of {}: others began it",
+			joined->not_started);
 	}
 	if (joined->problem == NULL && flight->is_alone && is_log)
 		out_values_line(out, NULL,
@@ -514,13 +532,6 @@ static void lines_agree(const struct flight *flight)
 	out_line_end(out);
 }
 
-static void line_ranks(const struct flight *flight, const char *label, const char *format,
-	struct fsdp_ranks ranks)
-{
-	if (ranks.count != 0)
-		out_values_line(flight->out, label, format, RANKS(ranks));
-}
-
 static void lines_next(const struct flight *flight)
 {
 	const struct fsdp_flight *joined = flight->joined;
@@ -532,14 +543,19 @@ static void lines_next(const struct flight *flight)
 		lines_fix(flight);
 		return;
 	}
-	if (((flight->is_log && verdict == FSDP_FLIGHT_AGREE) || joined->all_wait) &&
-		!flight->is_alone)
+	if (joined->not_started.count != 0)
+		next = "find what that GPU runs: the stack of the rank (py-spy dump --pid PID), nvidia-smi, and Xid lines in dmesg";
+	else if (((flight->is_log && verdict == FSDP_FLIGHT_AGREE) || joined->all_wait) &&
+		 !flight->is_alone)
 		next = flight->is_log
 			       ? "collect the logs of ranks without lines, if the job has any; else look below PyTorch: NCCL_DEBUG=INFO, and the network between the hosts"
 			       : "look for the cause below PyTorch: NCCL_DEBUG=INFO, and the network between the hosts";
 	else if (joined->exception_count != 0 && joined->watch_count == 0 &&
 		 joined->log_rank_count > 1 && !flight->has_timeout)
 		next = "find the rank that ended first: its log, and torchrun's report of the first failure";
+	else if (problem_is(joined, "unheard") && joined->missing_dumps.count == 0 &&
+		 !flight->is_log)
+		next = "collect the dumps of the other ranks and run order again";
 	else if (flight->is_log && verdict == FSDP_FLIGHT_INCOMPLETE)
 		next = problem_is(joined, "exception") && joined->log_rank_count > 1
 			       ? "run again with TORCH_DISTRIBUTED_DEBUG=DETAIL: it names ranks that do not come, and calls that differ"

@@ -356,6 +356,7 @@ static void add_entry(struct flight_reader *reader, struct dump_value value)
 		.is_completed = fsdp_span_is(text_of(fields[STATE]), "completed") };
 	get_integer(fields[is_p2p ? P2P_SEQ_ID : COLLECTIVE_SEQ_ID], &entry->seq);
 	get_integer(fields[TIME_CREATED_NS], &entry->time_ns);
+	entry->is_started = fsdp_span_is(text_of(fields[STATE]), "started");
 	entry->is_unfinished = !is_true(fields[RETIRED]) && !entry->is_completed;
 	rows->has_finished |= !entry->is_unfinished;
 	rows->is_nccl |=

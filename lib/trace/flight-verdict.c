@@ -28,6 +28,14 @@ enum {
 	IS_AWAITED = 1 << 7,
 };
 
+/* What a rank waits in. */
+struct head {
+	const struct fsdp_flight_team *team;
+	const struct fsdp_flight_item *item; /* NULL: nothing */
+	const uint32_t *others; /* of the group, by place: those that left a dump */
+	size_t count, next;     /* the first of them that it may still wait for */
+};
+
 /* Which ranks wait for which. */
 struct join {
 	struct fsdp_flight_job job;
@@ -41,6 +49,7 @@ struct join {
 	 * */
 	const struct fsdp_flight_team *open_team;
 	const struct fsdp_flight_item *open;
+	struct head *heads; /* by place */
 };
 
 /* ---- lists of ranks ---- */
@@ -225,6 +234,156 @@ static void find_waits(struct join *join)
 	join->only_held = join->has_roots && !has_free;
 }
 
+/* ---- ranks that wait for each other ---- */
+
+/* The collective that each rank waits in, or its send or receive. */
+static void find_heads(struct join *join)
+{
+	const struct fsdp_flight_job *job = &join->job;
+	const struct fsdp_flight_entry **open =
+		(const struct fsdp_flight_entry **)fsdp_arena_take_items(job->arena,
+			job->count, sizeof *open,
+			_Alignof(const struct fsdp_flight_entry *));
+	join->heads = FSDP_TAKE(job->arena, join->heads, job->count);
+	for (size_t i = 0; i < job->count; i++)
+		open[i] = open_entry(job->ranks[i].rows);
+	for (size_t i = 0; i < job->teams.count; i++) {
+		const struct fsdp_flight_team *team = fsdp_flight_team_at(job, i);
+		size_t count = team->collective_count, others = 0;
+		uint32_t *places = NULL;
+		for (size_t j = 0; j < count + team->p2p_count; j++) {
+			const struct fsdp_flight_item *item =
+				j < count ? &team->collectives[j] : &team->p2p[j - count];
+			if (item->entry != open[item->rank])
+				continue;
+			if (places == NULL) {
+				size_t all;
+				const int64_t *ranks =
+					fsdp_flight_team_ranks(job, team, &all);
+				places = FSDP_TAKE(job->arena, places, all);
+				for (size_t k = 0; k < all; k++) {
+					size_t place =
+						fsdp_flight_place_of(job, ranks[k]);
+					if (place != SIZE_MAX &&
+						fsdp_flight_is_heard(job, place))
+						places[others++] = (uint32_t)place;
+				}
+			}
+			join->heads[item->rank] =
+				(struct head){ team, item, places, others, 0 };
+		}
+	}
+}
+
+static bool is_same(const struct head *a, const struct head *b)
+{
+	return a->item != NULL && a->team == b->team &&
+	       a->item->entry->seq == b->item->entry->seq &&
+	       a->item->entry->is_p2p == b->item->entry->is_p2p;
+}
+
+/* The entry of a rank for the collective that another waits in; NULL: it has none. */
+static const struct fsdp_flight_item *item_of(const struct head *head, size_t rank)
+{
+	const struct fsdp_flight_item *items = head->team->collectives;
+	size_t low = 0, high = head->team->collective_count;
+	FSDP_HALVE(low, high, middle,
+		items[middle].rank < rank ||
+			(items[middle].rank == rank &&
+				items[middle].entry->seq < head->item->entry->seq))
+	return low < head->team->collective_count && items[low].rank == rank ? &items[low]
+									     : NULL;
+}
+
+/* Whether a rank waits in a collective for another: that did not enter it, or has
+ * something before it that did not end, as NCCL ends them in order. */
+static bool waits_for(const struct join *join, size_t rank, size_t other)
+{
+	const struct head *head = &join->heads[rank], *its = &join->heads[other];
+	const struct fsdp_flight_item *item;
+	if (head->item == NULL || head->item->entry->is_p2p || rank == other)
+		return false;
+	item = item_of(head, other);
+	const struct fsdp_flight_rows *rows = join->job.ranks[other].rows;
+	/* Among active entries alone what is finished is absent too. */
+	if (item == NULL)
+		return !rows->is_nccl || rows->has_finished || join->job.behind[other];
+	return item->entry->seq == head->item->entry->seq && rows->is_nccl &&
+	       item->entry->is_unfinished && its->item != NULL &&
+	       (its->team != head->team || its->item->entry->is_p2p ||
+		       its->item->entry->seq != item->entry->seq);
+}
+
+/* A send without its receive, or the reverse. */
+static bool is_unpaired(const struct fsdp_flight_fault *fault)
+{
+	return fault->verdict == FSDP_FLIGHT_STUCK && fault->first->entry->is_p2p;
+}
+
+/* The first rank in `among` that a rank waits for; SIZE_MAX: none. */
+static size_t awaited_by(struct join *join, size_t rank, const bool *among)
+{
+	struct head *head = &join->heads[rank];
+	for (; head->next < head->count; head->next++)
+		if (among[head->others[head->next]] &&
+			waits_for(join, rank, head->others[head->next]))
+			return head->others[head->next];
+	for (size_t i = 0; i < join->job.faults.count; i++) {
+		const struct fsdp_flight_fault *fault =
+			fsdp_flight_fault_at(&join->job, i);
+		if (is_unpaired(fault) && fault->entered[0] == rank &&
+			among[fault->missing[0]])
+			return fault->missing[0];
+	}
+	return SIZE_MAX;
+}
+
+/* Ranks that wait in a circle, and those that these wait for, become the culprits. If
+ * there is none, `ends` are the ranks that wait for no rank that is known. */
+static bool find_circle(struct join *join, bool *ends)
+{
+	const struct fsdp_flight_job *job = &join->job;
+	bool *among = FSDP_TAKE(job->arena, among, job->count), changed = true;
+	uint32_t *stack = FSDP_TAKE(job->arena, stack, job->count);
+	size_t left = job->count, one = 0, count = 0;
+	for (size_t i = 0; i < job->count; i++)
+		among[i] = true;
+	for (size_t i = 0; i < job->count; i++)
+		ends[i] = join->heads[i].item != NULL &&
+			  awaited_by(join, i, among) == SIZE_MAX;
+	while (changed) {
+		changed = false;
+		for (size_t i = 0; i < job->count; i++) {
+			if (!among[i] || awaited_by(join, i, among) != SIZE_MAX)
+				continue;
+			among[i] = false;
+			changed = true;
+			left--;
+		}
+	}
+	if (left == 0)
+		return false;
+	while (!among[one])
+		one++;
+	for (size_t i = 0; i < job->count; i++) {
+		one = awaited_by(join, one, among);
+		join->states[i] &= (unsigned char)~IS_CULPRIT;
+	}
+	among[one] = false;
+	stack[count++] = (uint32_t)one;
+	while (count > 0) {
+		size_t rank = stack[count - 1], next = awaited_by(join, rank, among);
+		join->states[rank] |= IS_CULPRIT;
+		if (next == SIZE_MAX) {
+			count--;
+			continue;
+		}
+		among[next] = false;
+		stack[count++] = (uint32_t)next;
+	}
+	return true;
+}
+
 /* ---- the cause ---- */
 
 static bool is_barrier(struct fsdp_span name)
@@ -373,8 +532,10 @@ static void describe_ranks(struct join *join, const struct fsdp_flight_team *tea
 		size_t place = fsdp_flight_place_of(job, flight->culprits.list[i]);
 		job->marks[place] = 1;
 		if (!is_barrier(team->name))
-			last[flight->last_count++] = describe_last(
-				join, place, last_entry(join->job.ranks[place].rows));
+			last[flight->last_count++] = describe_last(join, place,
+				fsdp_span_is(fsdp_span_text(flight->problem), "cycle")
+					? open_entry(job->ranks[place].rows)
+					: last_entry(job->ranks[place].rows));
 	}
 	for (size_t i = 0; i < job->count; i++) {
 		if ((join->states[i] & WAITS_FOR_SOME) != 0 && job->marks[i] == 0)
@@ -400,7 +561,10 @@ static void describe_fault(struct join *join, const struct fsdp_flight_fault *fa
 	size_t roots = has_roots ? count_roots(join, fault) : 0;
 	bool differs = fault->verdict == FSDP_FLIGHT_MISMATCH;
 	flight->problem = fault->problem;
-	if (differs || (has_roots && roots == 0 && flight->gpu_stopped.count == 0)) {
+	if (fsdp_span_is_any(fsdp_span_text(fault->problem), "cycle parted")) {
+		flight->culprits = ranks_with(join, IS_CULPRIT);
+	} else if (differs ||
+		   (has_roots && roots == 0 && flight->gpu_stopped.count == 0)) {
 		flight->culprits = ranks_of(join, fault->culprits, fault->culprit_count);
 	} else if (!has_roots && flight->gpu_stopped.count == 0) {
 		flight->problem = "cycle";
@@ -444,47 +608,51 @@ static void describe_fault(struct join *join, const struct fsdp_flight_fault *fa
 }
 
 /* A collective that all ranks of its group entered and wait in, without a cause among
- * them: that of all ranks, or the earliest of those that hold the others up. */
+ * them: the earliest, as it holds the others up. */
 static void describe_common(struct join *join)
 {
 	const struct fsdp_flight_job *job = &join->job;
 	struct fsdp_flight *flight = join->flight;
-	const struct fsdp_flight_entry **open =
-		(const struct fsdp_flight_entry **)fsdp_arena_take_items(job->arena,
-			job->count, sizeof *open,
-			_Alignof(const struct fsdp_flight_entry *));
-	int64_t *ranks = FSDP_TAKE(job->arena, ranks, job->count), since = INT64_MAX;
-	for (size_t i = 0; i < job->count; i++)
-		open[i] = open_entry(job->ranks[i].rows);
-	for (size_t i = 0; i < job->teams.count; i++) {
-		const struct fsdp_flight_team *team = fsdp_flight_team_at(job, i);
-		const struct fsdp_flight_item *first = NULL;
+	int64_t *ranks = FSDP_TAKE(job->arena, ranks, job->count),
+		*idle = FSDP_TAKE(job->arena, idle, job->count), since = INT64_MAX;
+	flight->entered.list = ranks;
+	flight->not_started.list = idle;
+	for (size_t i = 0; i < job->count; i++) {
+		const struct head *head = &join->heads[i];
+		const struct fsdp_flight_entry *first;
 		size_t count = 0, members;
-		fsdp_flight_team_ranks(job, team, &members);
-		for (size_t j = 0; j < team->collective_count; j++) {
-			const struct fsdp_flight_item *item = &team->collectives[j];
-			if (item->entry != open[item->rank])
-				continue;
-			if (first != NULL && first->entry->seq != item->entry->seq)
-				break;
-			count++;
-			if (first == NULL || item->entry->time_ns < first->entry->time_ns)
-				first = item;
+		if (head->item == NULL || head->item->entry->is_p2p ||
+			head->others[0] != i)
+			continue;
+		fsdp_flight_team_ranks(job, head->team, &members);
+		first = head->item->entry;
+		while (count < head->count &&
+			is_same(&join->heads[head->others[count]], head)) {
+			const struct fsdp_flight_entry *one =
+				join->heads[head->others[count++]].item->entry;
+			first = time_of(one) < time_of(first) ? one : first;
 		}
-		if (count != members || first == NULL || members < 2 ||
+		if (count != members || members < 2 ||
 			(count < job->count && !join->only_held) ||
-			(flight->all_wait && time_of(first->entry) >= since))
+			(flight->all_wait && time_of(first) >= since))
 			continue;
 		flight->all_wait = true;
-		flight->since_ns = first->entry->time_ns;
-		since = time_of(first->entry);
-		flight->common = describe_last(join, first->rank, first->entry);
-		flight->entered.list = ranks;
-		flight->entered.count = 0;
-		for (size_t j = 0; count < job->count && j < team->collective_count; j++)
-			if (team->collectives[j].entry == open[team->collectives[j].rank])
-				ranks[flight->entered.count++] =
-					job->ranks[team->collectives[j].rank].rank;
+		flight->since_ns = first->time_ns;
+		since = time_of(first);
+		flight->common = describe_last(join, i, first);
+		flight->entered.count = flight->not_started.count = 0;
+		for (size_t k = 0; k < count; k++) {
+			size_t place = head->others[k];
+			const struct fsdp_flight_entry *one =
+				join->heads[place].item->entry;
+			if (count < job->count)
+				ranks[flight->entered.count++] = job->ranks[place].rank;
+			if (!one->is_started)
+				idle[flight->not_started.count++] =
+					job->ranks[place].rank;
+		}
+		if (flight->not_started.count == count)
+			flight->not_started.count = 0;
 	}
 }
 
@@ -530,16 +698,11 @@ static void describe_status(struct join *join)
 
 /* ---- missing dumps ---- */
 
-/* Every rank that left a dump waits for others that did not. */
-static void describe_unheard(struct join *join)
+/* Ranks wait in a group for others that left no dump. */
+static void describe_open(struct join *join)
 {
 	struct fsdp_flight *flight = join->flight;
 	const struct fsdp_flight_team *team = join->open_team;
-	for (size_t i = 0; i < join->job.count; i++)
-		if ((join->states[i] & (WAITS_FOR_SOME | IS_UNREADABLE)) == 0)
-			return;
-	if (join->open == NULL)
-		return;
 	int64_t *ranks = FSDP_TAKE(join->job.arena, ranks, join->job.count);
 	flight->problem = "unheard";
 	flight->since_ns = join->open->entry->time_ns;
@@ -552,6 +715,99 @@ static void describe_unheard(struct join *join)
 			ranks[flight->entered.count++] = rank;
 	}
 	describe_collective(join, team, join->open);
+}
+
+/* Every rank that left a dump waits for others that did not. */
+static void describe_unheard(struct join *join)
+{
+	for (size_t i = 0; i < join->job.count; i++)
+		if ((join->states[i] & (WAITS_FOR_SOME | IS_UNREADABLE)) == 0)
+			return;
+	if (join->open != NULL)
+		describe_open(join);
+}
+
+/* ---- no rank is the cause ---- */
+
+/* Whether a rank ended what another waits in, and went on. */
+static bool went_on(const struct join *join, const struct head *head, size_t rank)
+{
+	const struct fsdp_flight_item *item = item_of(head, rank);
+	return item != NULL && item->entry->seq == head->item->entry->seq &&
+	       !item->entry->is_unfinished &&
+	       last_entry(join->job.ranks[rank].rows) != item->entry;
+}
+
+/* The problem of ranks that wait, without a cause among them: what the earliest of
+ * `ends` waits in. */
+static const char *problem_of_end(struct join *join, const struct head *head)
+{
+	bool is_nccl = join->job.ranks[head->item->rank].rows->is_nccl;
+	if (head->item->entry->is_p2p || is_nccl)
+		return NULL;
+	for (size_t i = 0; i < head->count; i++)
+		if (went_on(join, head, head->others[i]))
+			return "parted";
+	/* Gloo lists no members, and no rank waits for itself. */
+	return head->team->roster == NULL && head->count == 1 ? "unheard" : NULL;
+}
+
+/* Ranks wait, and none of those that are known is waited for without waiting. False: it
+ * is not known why. */
+static bool describe_knot(struct join *join)
+{
+	const struct fsdp_flight_job *job = &join->job;
+	bool *ends = FSDP_TAKE(job->arena, ends, job->count);
+	const struct head *first = NULL;
+	const char *problem = "cycle";
+	bool circle = find_circle(join, ends);
+	for (size_t i = 0; i < job->count; i++) {
+		const struct head *head = &join->heads[i];
+		const char *one = problem;
+		if (head->item == NULL ||
+			!(circle ? (join->states[i] & IS_CULPRIT) != 0 : ends[i]))
+			continue;
+		if (!circle)
+			one = problem_of_end(join, head);
+		if (one == NULL || (first != NULL && time_of(head->item->entry) >=
+							     time_of(first->item->entry)))
+			continue;
+		first = head;
+		problem = one;
+	}
+	if (first == NULL)
+		return false;
+	if (fsdp_span_is(fsdp_span_text(problem), "unheard")) {
+		join->flight->verdict = FSDP_FLIGHT_INCOMPLETE;
+		join->open = first->item;
+		join->open_team = first->team;
+		describe_open(join);
+		return true;
+	}
+	const struct fsdp_flight_entry *entry = first->item->entry;
+	struct fsdp_flight_fault fault = { .verdict = FSDP_FLIGHT_STUCK,
+		.team = first->team,
+		.seq = entry->seq,
+		.time_ns = circle ? time_of(entry) : INT64_MAX,
+		.first = first->item,
+		.entered = FSDP_TAKE(job->arena, fault.entered, job->count) };
+	for (size_t i = 0; i < job->count; i++) {
+		bool same = is_same(&join->heads[i], first);
+		if (!circle && same)
+			join->states[i] |= IS_CULPRIT;
+		if (circle ? same : went_on(join, first, i))
+			fault.entered[fault.entered_count++] = (uint32_t)i;
+	}
+	for (size_t i = 0; circle && i < job->faults.count; i++) {
+		const struct fsdp_flight_fault *one = fsdp_flight_fault_at(job, i);
+		if (one->team == fault.team && one->seq == fault.seq &&
+			one->first->entry->is_p2p == entry->is_p2p &&
+			(!entry->is_p2p || one->first == first->item))
+			fault = *one;
+	}
+	fault.problem = problem;
+	describe_fault(join, &fault);
+	return true;
 }
 
 /* ---- what the dumps hold ---- */
@@ -622,6 +878,9 @@ static void decide(struct join *join)
 			(first == NULL || job->stops[i].item->entry->time_ns <
 						  first->item->entry->time_ns))
 			first = &job->stops[i];
+	if (job->count > 1 && (!join->has_roots || join->only_held) && best_grade < 4 &&
+		!has_stops && !join->is_log && describe_knot(join))
+		return;
 	/* Ranks of a group that wait in one collective, which the others wait for. */
 	if (join->only_held && best_grade < 4 && !has_stops &&
 		flight->verdict != FSDP_FLIGHT_INCOMPLETE)
@@ -686,6 +945,7 @@ void fsdp_flight_join(const struct fsdp_flight_rank *ranks, size_t count, bool i
 	fsdp_flight_find_faults(&join.job);
 	join.awaited = FSDP_TAKE(arena, join.awaited, join.job.world.count);
 	find_waits(&join);
+	find_heads(&join);
 	describe_dumps(&join);
 	if (!is_log)
 		describe_ends(&join);

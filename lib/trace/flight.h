@@ -17,6 +17,7 @@ struct fsdp_flight_entry {
 	int64_t time_ns;             /* when it was entered */
 	uint32_t group, call, place; /* indices; place FSDP_NONE: none */
 	bool is_p2p, is_unfinished;
+	bool is_started;   /* on the device, as far as that is recorded */
 	bool is_completed; /* the device finished it; else an exception may have ended it */
 };
 

@@ -520,10 +520,10 @@ struct fsdp_flight {
 	enum fsdp_flight_verdict verdict;
 	/* How it was found: "missing", "extra", "cycle", "status", "idle", "unheard",
 	 * "no_entries", "op", "size", "dtype", "parted", "gpu_stopped", "exception";
-	 * NULL: none. Three are of logs. "idle": the culprits wait in no group, while
-	 * others do, first in the one that follows. "parted": the culprits failed in what
-	 * `entered` completed. "exception": the culprit ended by itself, before the
-	 * others timed out. */
+	 * NULL: none. Two are of logs. "idle": the culprits wait in no group, while
+	 * others do, first in the one that follows. "parted": the culprits failed, or
+	 * wait, in what `entered` completed. "exception": the culprit ended by itself,
+	 * before the others timed out. */
 	const char *problem;
 	/* Ranks to look at first: others wait for them, and they wait for none. */
 	struct fsdp_ranks culprits;
@@ -559,13 +559,16 @@ struct fsdp_flight {
 	struct fsdp_flight_call expected;
 	const struct fsdp_mismatched_call *found;
 	size_t found_count;
-	/* Of each culprit, what it entered last. */
+	/* Of each culprit, what it entered last; of a "cycle", what it waits in. */
 	const struct fsdp_last_call *last;
 	size_t last_count;
-	/* Ranks agree, and the last that each entered is one collective which did not end
-	 * on any: `common` is that, of the rank that entered it first, since since_ns. */
+	/* Ranks agree, and all of a group wait in one collective, which did not end on
+	 * any: `common` is that, of the rank that entered it first, since since_ns.
+	 * `entered`: these ranks; none: all. `not_started`: those whose device did not
+	 * begin it, where that of others did. */
 	bool all_wait;
 	struct fsdp_last_call common;
+	struct fsdp_ranks not_started;
 	/* Ranks that wait elsewhere, in the end for a culprit. */
 	struct fsdp_ranks waiting;
 	/* Ranks without a dump, and ranks whose dump could not be read: a verdict on

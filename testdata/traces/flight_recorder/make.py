@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Writes the dumps of nccl_ahead_w4, nccl_gpu_w4, nccl_held_w4, nccl_common_w4, nccl_pause_w4 and nccl_active_agree_w4: active entries only, as the heartbeat monitor
+"""Writes the dumps of nccl_ahead_w4, nccl_gpu_w4, nccl_held_w4, nccl_common_w4, nccl_pause_w4,
+nccl_circle_w4 and nccl_active_agree_w4: active entries only, as the heartbeat monitor
 of NCCL dumps them. Groups: default_pg (0-3), tp (0-1, 2-3), dp (0,2 and 1,3)."""
 import json
 import os
@@ -66,6 +67,11 @@ write("nccl_pause_w4", {"culprits": [1]},
       {"verdict": "stuck", "problem": "missing", "culprits": [1], "gpu_stopped": [1]},
       [{"0": (8, [], ""), "1": (10, [9, 10], GATHER)}, {"0": (8, [8], REDUCE), "1": (9, [9], GATHER)},
        {"0": (8, [], "")}, {"0": (8, [], "")}])
+# Rank 0 enqueued #9 of tp and then #8 of default_pg, rank 1 the other way round; 2 and 3 wait for both.
+write("nccl_circle_w4", {"culprits": [0, 1]},
+      {"verdict": "stuck", "problem": "cycle", "culprits": [0, 1], "group": "tp", "seq": 9},
+      [{"1": (9, [9], GATHER), "0": (8, [8], REDUCE)}, {"0": (8, [8], REDUCE), "1": (9, [9], GATHER)},
+       {"0": (8, [8], REDUCE)}, {"0": (8, [8], REDUCE)}])
 # A sound job: rank 0 has finished #8 of tp, which is in flight on rank 1, and nobody went on; rank 3 finished its groups.
 write("nccl_active_agree_w4", {"verdict": "agree"}, {},
       [{"1": (8, [], ""), "3": (8, [8], REDUCE)}, {"1": (8, [8], GATHER)}, {"3": (8, [8], REDUCE)}, {}])
