@@ -776,7 +776,8 @@ static void measure_device(struct fsdp_kineto *kineto, struct fsdp_step *steps)
 			shares = list_windows(
 				kineto, complete, extent.end_ns, &windows[kept]);
 		kept += shares;
-	} else if (recording->layer == FSDP_LAYER_HOST) {
+	}
+	if (recording->layer == FSDP_LAYER_HOST) {
 		/* The time in which collectives run on the host; they are in order of
 		 * time. */
 		int64_t sum = 0, until = INT64_MIN;

@@ -18,6 +18,9 @@
 /* In per cent of the time: what is below is none that one would act on. */
 static const double LEAST_LOSS = 5, LEAST_WAIT = 1, LEAST_ALLOCATION = 2;
 
+/* In one step, of what is more in all steps. */
+static const double MOST_OF_IT = 0.8;
+
 /* Sums of times that 64 bits do not hold. */
 __extension__ typedef __int128 wide;
 
@@ -40,6 +43,15 @@ static int64_t count_steps(const struct fsdp_recordings *run)
 	for (size_t i = 0; i < fsdp_recording_count(run); i++)
 		count += fsdp_recording(run, i)->step_count;
 	return (int64_t)(count != 0 ? count : fsdp_recording_count(run));
+}
+
+/* What a cost is of. */
+static const char *per_what(const struct fsdp_recordings *run)
+{
+	for (size_t i = 0; i < fsdp_recording_count(run); i++)
+		if (fsdp_recording(run, i)->step_count != 0)
+			return "per step";
+	return "per rank";
 }
 
 static double percent(double part, double all)
@@ -99,6 +111,39 @@ static void find_cause(struct fsdp_cost *cost, const double excess[], double wai
 	cost->cause_ns = excess[most];
 }
 
+/* The time of a step that a cause is about. */
+static double spent_in_step(const struct fsdp_step *step, enum fsdp_straggler_cause cause)
+{
+	return cause == FSDP_STRAGGLER_HOST      ? (double)step->idle_ns
+	       : !step->has_device               ? 0
+	       : cause == FSDP_STRAGGLER_COPIES  ? (double)step->device.mem_busy_ns
+	       : cause == FSDP_STRAGGLER_COMPUTE ? (double)step->device.compute_busy_ns
+						 : 0;
+}
+
+/* A step that alone makes up most of what the straggler spends more time on. */
+static void find_cause_step(struct fsdp_cost *cost, const struct fsdp_recordings *run,
+	const struct fsdp_recording *last)
+{
+	enum { LEAST_STEPS = 3 };
+	double all = cost->cause_ns * (double)last->step_count;
+	for (size_t i = 0; last->step_count >= LEAST_STEPS && i < last->step_count; i++) {
+		const struct fsdp_step *step = &last->steps[i];
+		double others = 0, count = 0;
+		for (size_t j = 0; j < fsdp_recording_count(run); j++) {
+			const struct fsdp_recording *one = fsdp_recording(run, j);
+			if (one == last || i >= one->step_count ||
+				one->steps[i].step != step->step)
+				continue;
+			others += spent_in_step(&one->steps[i], cost->cause);
+			count++;
+		}
+		if (count > 0 && spent_in_step(step, cost->cause) - others / count >=
+					 all * MOST_OF_IT)
+			cost->cause_step = step->step;
+	}
+}
+
 /* What the others wait for one rank beyond its own waits, or all ranks for each other. */
 static void add_waits(struct fsdp_cost *cost, const struct fsdp_recordings *run)
 {
@@ -150,8 +195,11 @@ static void add_waits(struct fsdp_cost *cost, const struct fsdp_recordings *run)
 		excess[j] -= others[j] / (double)other_count;
 	if (other_count != 0)
 		find_cause(cost, excess, (double)cost->waits_ns / (double)other_count);
-	if (last != NULL && last->step_count != 0)
-		cost->cause_ns /= (double)last->step_count;
+	if (last == NULL || last->step_count == 0)
+		return;
+	cost->cause_ns /= (double)last->step_count;
+	if (cost->cause != FSDP_STRAGGLER_UNKNOWN)
+		find_cause_step(cost, run, last);
 }
 
 /* ---- the cost of a step ---- */
@@ -162,6 +210,7 @@ struct fsdp_cost fsdp_recordings_cost(const struct fsdp_recordings *run)
 		.min_ns = FSDP_ABSENT,
 		.max_ns = FSDP_ABSENT,
 		.max_rank = FSDP_ABSENT,
+		.cause_step = FSDP_ABSENT,
 		.straggler = FSDP_ABSENT,
 		.least_waiting = FSDP_ABSENT };
 
@@ -206,6 +255,10 @@ struct fsdp_cost fsdp_recordings_cost(const struct fsdp_recordings *run)
 		exposed += (double)one->base.exposed_ns;
 		comm += (double)one->base.comm_busy_ns;
 		idle += (double)one->base.idle_ns;
+		cost.comm_on_host |= one->layer == FSDP_LAYER_HOST;
+		if (one->layer == FSDP_LAYER_HOST && cost.steps != 0)
+			cost.host_comm_ns +=
+				(double)one->host_comm_busy_ns / (double)cost.steps;
 	}
 	cost.has_device = span > 0 && compute > 0;
 	cost.only_calls = !cost.has_device && comm > 0;
@@ -290,6 +343,7 @@ enum {
 	IS_FORWARD = 1 << 4,
 	IS_ALONE = 1 << 5, /* the reductions of the run never overlap with compute */
 	IS_LAST = 1 << 6,  /* the part after which nothing computes */
+	IS_BACKWARD = 1 << 7,
 };
 
 /* Why they are exposed: the first row whose bits all are so, and no bit of `lacks`. */
@@ -305,9 +359,12 @@ static const struct {
 	{ IS_FORWARD, IS_REDUCE | IS_PREFETCHED,
 		"gathers in the forward, never issued ahead",
 		"set_modules_to_forward_prefetch()", "forward_prefetch=True" },
-	{ 0, IS_REDUCE | IS_PREFETCHED, "gathers in the backward, never issued ahead",
+	{ IS_BACKWARD, IS_REDUCE | IS_PREFETCHED,
+		"gathers in the backward, never issued ahead",
 		"set_modules_to_backward_prefetch()",
 		"backward_prefetch=BackwardPrefetch.BACKWARD_PRE" },
+	{ 0, IS_REDUCE | IS_PREFETCHED | IS_BACKWARD,
+		"gathers, in forward or backward is not recorded", NULL, NULL },
 	{ 0, IS_REDUCE, "all-gathers longer than the compute that overlaps them", NULL,
 		NULL },
 	{ IS_ALONE, IS_LAST,
@@ -328,7 +385,8 @@ static unsigned find_bits(
 	       (set->on_compute_stream * 2 > set->kernels ? IS_ON_COMPUTE_STREAM : 0) |
 	       (unit->firsts * 2 > unit->gathers.count ? IS_FIRST : 0) |
 	       (unit->prefetched != 0 ? IS_PREFETCHED : 0) |
-	       (unit->phase == FSDP_PHASE_FORWARD ? IS_FORWARD : 0);
+	       (unit->phase == FSDP_PHASE_FORWARD ? IS_FORWARD : 0) |
+	       (unit->phase == FSDP_PHASE_BACKWARD ? IS_BACKWARD : 0);
 }
 
 struct cause_cost {
@@ -395,8 +453,8 @@ static bool append_units(
 	}
 	if (costs[worst].unit == NULL || least_ns > 0)
 		return false;
-	append(loss, ": %s: %s ms exposed per step, ", CAUSES[worst].words,
-		format_ms(costs[worst].sum_ns / steps, &sum));
+	append(loss, ": %s: %s ms exposed %s, ", CAUSES[worst].words,
+		format_ms(costs[worst].sum_ns / steps, &sum), per_what(run));
 	if (costs[worst].ns == costs[worst].sum_ns)
 		append(loss, "all in ");
 	else
@@ -420,9 +478,9 @@ static bool is_kept(const struct fsdp_recordings *run, const struct fsdp_unit_ti
 	for (size_t i = 0; i < all->unit_count; i++) {
 		const struct fsdp_unit_times *one = &all->units[i];
 
-		if (one->phase == FSDP_PHASE_BACKWARD && one->pg == unit->pg &&
-			fsdp_span_equal(one->unit, unit->unit))
-			return one->gathers.count == 0;
+		if (one->phase != FSDP_PHASE_FORWARD && one->pg == unit->pg &&
+			fsdp_span_equal(one->unit, unit->unit) && one->gathers.count != 0)
+			return false;
 	}
 	return true;
 }
@@ -433,6 +491,7 @@ static unsigned find_marks(
 	unsigned gathers = find_bits(unit, &unit->gathers);
 	unsigned both = gathers | find_bits(unit, &unit->reduces);
 	bool late = (gathers & (IS_ON_COMPUTE_STREAM | IS_FIRST | IS_PREFETCHED)) == 0 &&
+		    (gathers & (IS_FORWARD | IS_BACKWARD)) != 0 &&
 		    unit->gathers.count != 0 &&
 		    unit->gathers.exposed_ns > unit->gathers.ns / 2;
 
@@ -532,13 +591,16 @@ bool fsdp_recordings_loss(const struct fsdp_recordings *run, const struct fsdp_c
 {
 	struct fsdp_loss *loss = ret_loss;
 	struct millis ms;
+	char step[64];
+	snprintf(step, sizeof step, "; most of it in step %" PRId64, cost->cause_step);
 	*loss = (struct fsdp_loss){ .rank = FSDP_ABSENT };
 	if (!fsdp_recordings_are_complete(run))
 		return true;
 	/* Whether waits for other ranks are most of what is lost. */
-	double lost = fmin(cost->waiting, cost->exposed);
+	double exposed = cost->comm_on_host ? cost->idle : cost->exposed;
+	double lost = fmin(cost->waiting, exposed);
 	if (cost->waiting >= LEAST_LOSS &&
-		(cost->has_device ? lost * 2 >= cost->exposed && lost * 2 >= cost->idle
+		(cost->has_device ? lost * 2 >= exposed && lost * 2 >= cost->idle
 				  : cost->cause == FSDP_STRAGGLER_DATA ||
 					    cost->waiting >= cost->data)) {
 		set_loss(loss, "waiting", cost->waiting);
@@ -558,15 +620,17 @@ bool fsdp_recordings_loss(const struct fsdp_recordings *run, const struct fsdp_c
 			append(loss,
 				"compare its input, clock rate and load with the other ranks");
 		else if (cost->straggler != FSDP_ABSENT)
-			append(loss, "%s %s ms per step%s",
-				STRAGGLERS[cost->cause].before,
+			append(loss, "%s %s ms%s%s%s", STRAGGLERS[cost->cause].before,
 				format_ms((int64_t)cost->cause_ns, &ms),
-				STRAGGLERS[cost->cause].after);
+				cost->marked ? " per step" : "",
+				STRAGGLERS[cost->cause].after,
+				cost->cause_step != FSDP_ABSENT ? step : "");
 	} else if (!cost->has_device && cost->data >= LEAST_LOSS) {
 		set_loss(loss, "data_loader", cost->data);
 		append(loss,
-			"the data loader takes %.0f %% of the time, %s ms per step; use more workers, or a larger prefetch_factor",
-			cost->data, format_ms((int64_t)cost->data_ns, &ms));
+			"the data loader takes %.0f %% of the time, %s ms %s; use more workers, or a larger prefetch_factor",
+			cost->data, format_ms((int64_t)cost->data_ns, &ms),
+			per_what(run));
 	} else if (!cost->has_device) {
 		append(loss,
 			"the trace does not show what takes the time: record with ProfilerActivity.CUDA, or mark parts of a step with record_function(NAME)");
@@ -578,8 +642,12 @@ bool fsdp_recordings_loss(const struct fsdp_recordings *run, const struct fsdp_c
 		/* The GPU may work at that time: --by=idle shows how much of it is idle.
 		 */
 		if (cost->data_ns > 0)
-			append(loss, " (%s ms per step)",
-				format_ms((int64_t)cost->data_ns, &ms));
+			append(loss, " (%s ms %s)",
+				format_ms((int64_t)cost->data_ns, &ms), per_what(run));
+		if (cost->comm_on_host)
+			append(loss, ", collectives of the host (%s ms %s)",
+				format_ms((int64_t)cost->host_comm_ns, &ms),
+				per_what(run));
 		append(loss, ", .item() and many small kernels");
 	} else if (cost->exposed >= LEAST_LOSS) {
 		set_loss(loss, "exposed", cost->exposed);
@@ -645,9 +713,8 @@ void fsdp_recordings_unit_loss(
 		return;
 	append(ret_loss, "longest: %s of ", reduces ? "reductions" : "gathers");
 	append_unit(ret_loss, longest);
-	append(ret_loss,
-		", %s ms per step; only a trace with kernels shows the exposed part",
-		format_ms(most_ns / count_steps(run), &ms));
+	append(ret_loss, ", %s ms %s; only a trace with kernels shows the exposed part",
+		format_ms(most_ns / count_steps(run), &ms), per_what(run));
 }
 
 void fsdp_recordings_allocator_loss(
@@ -742,6 +809,43 @@ static void note_matching(const struct notes *to, const struct fsdp_recordings *
 			matching->left_out, matching->left_out == 1 ? "" : "s");
 }
 
+/* Ranks of the job without a trace, where several have one. */
+static void note_missing(const struct notes *to, const struct fsdp_recordings *all)
+{
+	enum { NAMED = 4 };
+	size_t count = fsdp_recording_count(all), ranks = 0, used = 0;
+	int64_t world = 0, rank = 0, last = FSDP_ABSENT;
+	char text[NAMED * 24] = "";
+
+	for (size_t i = 0; i < count; i++) {
+		const struct fsdp_recording *one = fsdp_recording_by_rank(all, i);
+		world = one->world_size > world ? one->world_size : world;
+		ranks += one->rank != last;
+		last = one->rank;
+	}
+	if (ranks < 2 || world <= last || world <= (int64_t)ranks)
+		return;
+	if (world - (int64_t)ranks > NAMED) {
+		note(to,
+			"traces of %zu ranks, the job has %" PRId64
+			": a wait for the others is part of the time of collectives",
+			ranks, world);
+		return;
+	}
+	for (size_t i = 0; rank < world; rank++) {
+		while (i < count && fsdp_recording_by_rank(all, i)->rank < rank)
+			i++;
+		if (i < count && fsdp_recording_by_rank(all, i)->rank == rank)
+			continue;
+		used += (size_t)snprintf(text + used, sizeof text - used, "%s%" PRId64,
+			used != 0 ? "," : "", rank);
+	}
+	note(to,
+		"no trace of rank%s %s: a wait for %s is part of the time of collectives",
+		world - (int64_t)ranks == 1 ? "" : "s", text,
+		world - (int64_t)ranks == 1 ? "it" : "them");
+}
+
 enum { KINDS_NAMED = 4 };
 
 void fsdp_recordings_notes(const struct fsdp_recordings *recordings,
@@ -816,6 +920,7 @@ void fsdp_recordings_notes(const struct fsdp_recordings *recordings,
 				fsdp_recording_by_rank(recordings, i)->rank);
 			break;
 		}
+	note_missing(&to, recordings);
 	for (size_t i = 0; i < fsdp_recordings_run_count(recordings); i++)
 		note_matching(&to, fsdp_recordings_run(recordings, i));
 }

@@ -360,6 +360,7 @@ static const struct record problem_record = OBJECT_RECORD(RANKED, "problem",
 #define COST struct replay_cost
 HAS(has_straggler, COST, one->cost.straggler != FSDP_ABSENT)
 HAS(has_size, COST, one->loss.percent > 0)
+HAS(has_exposed, COST, one->cost.has_device && !one->cost.comm_on_host)
 static const struct record loss_record = OBJECT_RECORD(COST, "loss",
 	"Where most of the time is lost.",
 	{ "kind", WORD_AT(COST, loss.kind),
@@ -383,8 +384,8 @@ static const struct record cost_record = OBJECT_RECORD(COST, "cost",
 		OR_NULL("The rank that has the longest.") },
 	{ "compute_percent", NUMBER_AT(COST, cost.compute), IF_SET(COST, cost.has_device),
 		ABOUT("Share of the time of devices in kernels that compute.") },
-	{ "exposed_percent", NUMBER_AT(COST, cost.exposed), IF_SET(COST, cost.has_device),
-		ABOUT("Share in collectives while nothing computes.") },
+	{ "exposed_percent", NUMBER_AT(COST, cost.exposed), .has = has_exposed,
+		ABOUT("Share in collectives while nothing computes; absent where only the host has them.") },
 	{ "copies_percent", NUMBER_AT(COST, cost.copies), IF_SET(COST, cost.has_device),
 		ABOUT("Share in copies and sets of memory alone.") },
 	{ "idle_percent", NUMBER_AT(COST, cost.idle), IF_SET(COST, cost.has_device),

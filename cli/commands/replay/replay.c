@@ -165,7 +165,8 @@ static void check_ranks(struct threshold *limit)
 			compare(limit, one->dropped > (uint64_t)(check->value / MILLION),
 				"rank %" PRId64 " %" PRIu64 " of %" PRIu64 " events",
 				one->rank, one->dropped, one->events + one->dropped);
-		else if (check->unit == CHECK_PERCENT && one->has_device)
+		else if (check->unit == CHECK_PERCENT && one->has_device &&
+			 (idle || one->layer != FSDP_LAYER_HOST))
 			compare(limit, is_above(ns, base->span_ns, check->value),
 				"rank %" PRId64 " %.1f %% (%s of %s ms)", one->rank,
 				percent_of(ns, base->span_ns), human_ms(ns, part),
@@ -533,7 +534,7 @@ static void show_cost(struct replay *replay, const struct fsdp_cost *cost)
 		double share;
 		bool hidden;
 	} shares[] = { { cost->marked ? ": compute" : "; compute", cost->compute, false },
-		{ ", exposed communication", cost->exposed, false },
+		{ ", exposed communication", cost->exposed, cost->comm_on_host },
 		{ ", copies", cost->copies, cost->copies < 0.5 },
 		{ ", idle", cost->idle, false } };
 	for (size_t i = 0; cost->has_device && i < sizeof shares / sizeof *shares; i++)

@@ -470,13 +470,17 @@ static bool list_steps(struct replay *replay)
 			} else
 				*(last = &replay->steps[replay->step_count++]) = list[k];
 	}
+	bool on_host = replay_find_collectives(replay).layer == FSDP_LAYER_HOST;
 	for (size_t i = 0; i < replay->step_count; i++) {
 		STEP *row = &replay->steps[i];
 
 		row->mean_ns /= row->ranks;
 		for (size_t k = 0; k < PARTS; k++)
-			row->parts[k] = row->devices != 0 ? row->parts[k] / row->devices
-							  : FSDP_ABSENT;
+			row->parts[k] =
+				row->devices == 0 ||
+						(on_host && (k == COMM || k == EXPOSED))
+					? FSDP_ABSENT
+					: row->parts[k] / row->devices;
 	}
 	return replay->steps != NULL;
 }
@@ -486,7 +490,7 @@ static bool list_steps(struct replay *replay)
 struct rank_row {
 	struct fsdp_recording one;
 	int64_t all_ns, comm_ns;
-	bool has_base, has_waits;
+	bool has_base, has_exposed, has_waits;
 	double overlap;
 	char late[48]; /* "3 of 16" collectives that all ranks entered */
 	const char *mark;
@@ -508,7 +512,7 @@ static const struct record rank_record = RECORD_OF(RECORD_OBJECT, RANK,
 	{ "input", SIZE_AT(RANK, one.input), FOR_PROGRAMS },
 	{ "all_ns", NS_AT(RANK, all_ns), .label = "wall ms" },
 	{ "comm busy", NS_AT(RANK, comm_ns), FOR_PEOPLE },
-	{ "exposed", NS_AT(RANK, one.base.exposed_ns), IF_SET(RANK, has_base),
+	{ "exposed", NS_AT(RANK, one.base.exposed_ns), IF_SET(RANK, has_exposed),
 		FOR_PEOPLE },
 	{ "overlap", SHARE_AT(RANK, overlap), .digits = 1, .percent = true, OF_ONE_RUN,
 		FOR_PEOPLE },
@@ -533,8 +537,11 @@ static void print_rank(struct replay *run, const struct record_table *table,
 	const struct fsdp_matching *matching = &run->summary->matching;
 	const struct fsdp_type_times *all = replay_type_of(one, text_of("all"));
 	const struct fsdp_device_times *base = &one->base;
+	size_t late = 0;
 	RANK row = { *one, .all_ns = all != NULL ? all->times.sum_ns : FSDP_ABSENT,
-		.comm_ns = one->has_device ? base->comm_busy_ns : one->host_comm_busy_ns,
+		.comm_ns = one->layer != FSDP_LAYER_HOST && one->has_device
+				   ? base->comm_busy_ns
+				   : one->host_comm_busy_ns,
 		/* Kernels are at the end of a trace. */
 		.has_base = one->has_device && !((one->interrupted || one->truncated) &&
 						       base->comm_busy_ns == 0 &&
@@ -548,8 +555,16 @@ static void print_rank(struct replay *run, const struct record_table *table,
 			: straggler == one->rank ? "straggler"
 						 : "" };
 
-	snprintf(row.late, sizeof row.late, "%" PRIu64 " of %zu",
-		(uint64_t)one->times_last, matching->match_count);
+	row.has_exposed = row.has_base && one->layer != FSDP_LAYER_HOST;
+	/* Next to a device, others than gloo only launch on the host. */
+	if (one->has_device && one->layer == FSDP_LAYER_HOST &&
+		!text_is(text_of_span(one->backend), text_of("gloo")))
+		row.comm_ns = FSDP_ABSENT;
+	/* Where all begin together no rank is late. */
+	for (size_t i = 0; i < matching->match_count; i++)
+		late += matching->matches[i].last_rank == one->rank &&
+			matching->matches[i].start_skew_ns > 0;
+	snprintf(row.late, sizeof row.late, "%zu of %zu", late, matching->match_count);
 	out_records_row(run->run->out, table, &row);
 }
 

@@ -976,6 +976,12 @@ struct fsdp_cost {
 	 * per step. */
 	enum fsdp_straggler_cause cause;
 	double cause_ns;
+	/* The step with most of that, or FSDP_ABSENT. */
+	int64_t cause_step;
+	/* Kernels were recorded, but collectives on the host alone, so many nanoseconds
+	 * per step: what of them is exposed is not known. */
+	bool comm_on_host;
+	double host_comm_ns;
 };
 
 /** The cost of a step of one run (fsdp_recordings_run). It never fails: what the
