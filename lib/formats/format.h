@@ -159,12 +159,11 @@ struct fsdp_family {
 	 * records (fsdp_model_counting). NULL: it only leads elsewhere. */
 	bool (*read)(struct fsdp_reading *reading, const struct fsdp_look *look,
 		struct fsdp_error **ret_error);
-	/* After all children were read; may be NULL. */
+	/* After all children were read; may be NULL. Both are only called by
+	 * fsdp_family_read. They run within fsdp_model_try, so what holds more than
+	 * memory of arenas while they build belongs to one. */
 	bool (*finish)(struct fsdp_reading *reading, struct fsdp_error **ret_error);
 
-	/* Both are only called by fsdp_family_read. They run within fsdp_model_try, so
-	 * what holds more than memory of arenas while they build belongs to one. */
-	bool leaves;
 	/* ---- what is true of it before it is read; absent where it is not ---- */
 
 	/* A file of this name represents its directory, if that is the family's:

@@ -1050,6 +1050,5 @@ const struct fsdp_family fsdp_family_layout = {
 	.title = "checkpoint of a training framework",
 	.recognise = recognise,
 	.read = read,
-	.leaves = true,
 	.finish = finish,
 };

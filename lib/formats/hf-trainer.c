@@ -1153,7 +1153,6 @@ const struct fsdp_family fsdp_family_trainer = {
 	.title = "Hugging Face Trainer checkpoint",
 	.recognise = recognise,
 	.read = read,
-	.leaves = true,
 	.finish = finish,
 	.is_anchor = is_anchor,
 };

@@ -1309,7 +1309,6 @@ const struct fsdp_family fsdp_family_hugging_face = {
 	.title = "Hugging Face model",
 	.recognise = recognise,
 	.read = read,
-	.leaves = true,
 	.finish = finish,
 	.is_anchor = is_anchor,
 	.is_rival = is_rival,

@@ -467,6 +467,5 @@ const struct fsdp_family fsdp_family_megatron = {
 	.title = "Megatron-LM rank files",
 	.recognise = recognise,
 	.read = read,
-	.leaves = true,
 	.finish = finish,
 };

@@ -1340,6 +1340,5 @@ const struct fsdp_family fsdp_family_plan = {
 	.title = "sharding plan",
 	.recognise = recognise,
 	.read = read,
-	.leaves = true,
 	.is_beside = true,
 };

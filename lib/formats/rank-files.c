@@ -508,7 +508,6 @@ const struct fsdp_family fsdp_family_rank_set = {
 	.title = "PyTorch rank files (one torch.save per rank)",
 	.recognise = recognise,
 	.read = read,
-	.leaves = true,
 	.finish = finish,
 };
 
@@ -803,6 +802,5 @@ const struct fsdp_family fsdp_family_slices = {
 	.title = "slices of tensor-parallel ranks",
 	.recognise = recognise_slices,
 	.read = read_slices,
-	.leaves = true,
 	.finish = finish_slices,
 };

@@ -286,10 +286,7 @@ bool fsdp_family_read(struct fsdp_reading *reading, const struct fsdp_family *fa
 	struct fsdp_arena *copies = names->copies;
 	if (look == NULL && family->finish == NULL)
 		return true;
-	if (!family->leaves)
-		run_step(&step);
-	else if (!fsdp_model_try(
-			 reading->model, reading->scratch, run_step, &step, ret_error))
+	if (!fsdp_model_try(reading->model, reading->scratch, run_step, &step, ret_error))
 		step.good = false;
 	names->copies = copies;
 	return step.good;

@@ -1099,7 +1099,6 @@ const struct fsdp_family fsdp_family_safetensors = {
 	.title = "safetensors file",
 	.recognise = recognise,
 	.read = read,
-	.leaves = true,
 	.suffix = ".safetensors",
 	.rankless = rankless,
 };
@@ -1270,6 +1269,5 @@ const struct fsdp_family fsdp_family_dcp_safetensors = {
 	.title = "PyTorch distributed checkpoint as safetensors",
 	.recognise = recognise_shard_files,
 	.read = read_shard_files,
-	.leaves = true,
 	.finish = finish,
 };

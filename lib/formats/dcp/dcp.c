@@ -1332,7 +1332,6 @@ const struct fsdp_family fsdp_family_dcp = {
 	.title = "PyTorch distributed checkpoint (DCP)",
 	.recognise = recognise,
 	.read = read,
-	.leaves = true,
 	.is_anchor = is_anchor,
 	.check_folder = check_folder,
 	.data_suffix = DATA_SUFFIX,

@@ -411,7 +411,6 @@ const struct fsdp_family fsdp_family_deepspeed_parts = {
 	.name = "deepspeed-parts",
 	.title = "tensors of a DeepSpeed universal checkpoint",
 	.read = read_universal,
-	.leaves = true,
 };
 
 /* ---- the files ---- */
@@ -847,6 +846,5 @@ const struct fsdp_family fsdp_family_deepspeed = {
 	.title = "DeepSpeed checkpoint",
 	.recognise = recognise,
 	.read = read,
-	.leaves = true,
 	.finish = finish,
 };

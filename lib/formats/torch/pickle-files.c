@@ -586,7 +586,6 @@ const struct fsdp_family fsdp_family_torch_legacy = {
 	.title = "PyTorch file (torch.save, legacy format of before 1.6, not zip)",
 	.recognise = recognise_stream,
 	.read = read_stream,
-	.leaves = true,
 	.has_pickles = true,
 	.rankless = rankless,
 };
@@ -805,7 +804,6 @@ const struct fsdp_family fsdp_family_torch_tar = {
 	.title = "PyTorch file (tar of torch 0.1)",
 	.recognise = recognise_tar,
 	.read = read_tar,
-	.leaves = true,
 };
 
 /* ---- bare pickles ---- */
@@ -1158,6 +1156,5 @@ const struct fsdp_family fsdp_family_pickle = {
 	.title = "bare pickle (not a torch.save file)",
 	.recognise = recognise,
 	.read = read,
-	.leaves = true,
 	.has_pickles = true,
 };

@@ -695,7 +695,6 @@ const struct fsdp_family fsdp_family_torch_zip = {
 	.recognise = recognise,
 	.recognise_end = recognise_end,
 	.read = read,
-	.leaves = true,
 	.has_pickles = true,
 	.rankless = rankless,
 };
