@@ -108,7 +108,6 @@ struct fsdp_dcp_parse {
 	struct fsdp_pickle *pickle;
 	struct fsdp_table path_of;   /* planner_data's path by name id */
 	struct fsdp_table long_keys; /* name id by the place */
-	struct fsdp_error **error;
 };
 
 /* ---- classes ---- */
@@ -479,12 +478,9 @@ static const size_t dcp_fold_count = FSDP_COUNT(dcp_folds);
 
 /* ---- items ---- */
 
-/* Fills the error and is false. */
-static bool dcp_damaged(struct fsdp_dcp_parse *parse, const char *what)
-{
-	return fsdp_fail_rule(parse->error, FSDP_ERROR_DAMAGED, "FI1020", FSDP_UNKNOWN,
-		"this is not the metadata of a distributed checkpoint: %s", what);
-}
+#define NOT_METADATA(ret_error, ...)                                          \
+	fsdp_fail_rule(ret_error, FSDP_ERROR_DAMAGED, "FI1020", FSDP_UNKNOWN, \
+		"this is not the metadata of a distributed checkpoint: " __VA_ARGS__)
 
 /* NULL: no item has that name. */
 static struct fsdp_dcp_item *find_item(struct fsdp_dcp *dcp, uint32_t name)
@@ -512,7 +508,7 @@ static void report_metadata(struct fsdp_dcp *dcp, enum fsdp_rule_index rule,
 /* ---- storage data ---- */
 
 struct match {
-	struct fsdp_dcp_parse *parse;
+	struct fsdp_dcp *dcp;
 	uint32_t *slots; /* chunk + 1, by (list, offsets); made when a hint fails */
 	size_t slot_count;
 };
@@ -522,7 +518,7 @@ struct match {
 static size_t find_slot(const struct match *match, uint32_t first, uint32_t count,
 	const int64_t *offset, size_t dims)
 {
-	const struct fsdp_dcp *dcp = match->parse->dcp;
+	const struct fsdp_dcp *dcp = match->dcp;
 	size_t mask = match->slot_count - 1;
 	size_t slot = (size_t)(hash_ints(dcp, first, offset, dims) >> 32) & mask;
 	for (; match->slots[slot] != 0; slot = (slot + 1) & mask) {
@@ -537,9 +533,9 @@ static size_t find_slot(const struct match *match, uint32_t first, uint32_t coun
 
 /* Every chunk of every list that this file wrote out: any number of keys may share one,
  * so the table follows what was pickled and not what the keys refer to. */
-static bool build_slots(struct match *match)
+static void build_slots(struct match *match)
 {
-	struct fsdp_dcp *dcp = match->parse->dcp;
+	struct fsdp_dcp *dcp = match->dcp;
 	size_t count = 16, listed = 0;
 	for (size_t i = dcp->first_meta; i < dcp->metas.count; i++)
 		listed += ((const struct fsdp_dcp_meta *)fsdp_vec_at(&dcp->metas, i))
@@ -548,8 +544,6 @@ static bool build_slots(struct match *match)
 		count *= 2;
 	match->slots = FSDP_TAKE(dcp->scratch, match->slots, count);
 	match->slot_count = count;
-	if (match->slots == NULL)
-		return fsdp_arena_fail(dcp->scratch, match->parse->error);
 	for (size_t i = dcp->first_meta; i < dcp->metas.count; i++) {
 		const struct fsdp_dcp_meta *meta = fsdp_vec_at(&dcp->metas, i);
 		for (uint32_t k = 0; k < meta->chunk_count; k++) {
@@ -563,20 +557,17 @@ static bool build_slots(struct match *match)
 				match->slots[slot] = id + 1;
 		}
 	}
-	return true;
 }
 
-static bool search_chunk(struct match *match, const struct fsdp_dcp_list *list,
-	uint32_t size, uint32_t *ret_chunk)
+static uint32_t search_chunk(
+	struct match *match, const struct fsdp_dcp_list *list, uint32_t size)
 {
-	struct fsdp_dcp *dcp = match->parse->dcp;
 	size_t dims;
-	if (match->slots == NULL && !build_slots(match))
-		return false;
-	const int64_t *offset = size_items(dcp, size, &dims);
+	if (match->slots == NULL)
+		build_slots(match);
+	const int64_t *offset = size_items(match->dcp, size, &dims);
 	size_t slot = find_slot(match, list->first, list->count, offset, dims);
-	*ret_chunk = match->slots[slot] != 0 ? match->slots[slot] - 1 : FSDP_NONE;
-	return true;
+	return match->slots[slot] != 0 ? match->slots[slot] - 1 : FSDP_NONE;
 }
 
 /* Whether the chunk at a place of the list has the offset. */
@@ -599,24 +590,23 @@ static bool try_place(const struct fsdp_dcp *dcp, const struct fsdp_dcp_list *li
 /* The index's hint, and then the place after the one found last, are believed only if the
  * chunk there has the offset: ranks write in turn, so one of them is nearly always right
  * and spares the search. */
-static bool find_chunk(struct match *match, const struct fsdp_dcp_item *item,
-	const struct fsdp_dcp_index *index, uint32_t *ret_chunk)
+static uint32_t find_chunk(struct match *match, const struct fsdp_dcp_item *item,
+	const struct fsdp_dcp_index *index)
 {
-	struct fsdp_dcp *dcp = match->parse->dcp;
+	struct fsdp_dcp *dcp = match->dcp;
 	struct fsdp_dcp_list *list = item->last_list != FSDP_NONE
 					     ? fsdp_vec_at(&dcp->lists, item->last_list)
 					     : NULL;
-	*ret_chunk = FSDP_NONE;
+	uint32_t chunk = FSDP_NONE;
 	if (list == NULL || list->file != dcp->file_number || index->size == FSDP_NONE)
-		return true;
-	bool guessed = index->hint >= 0 && try_place(dcp, list, (uint32_t)index->hint,
-						   index->size, ret_chunk);
-	if (!guessed && !try_place(dcp, list, list->due, index->size, ret_chunk) &&
-		!search_chunk(match, list, index->size, ret_chunk))
-		return false;
-	if (*ret_chunk != FSDP_NONE)
-		list->due = *ret_chunk - list->first + 1;
-	return true;
+		return FSDP_NONE;
+	bool guessed = index->hint >= 0 &&
+		       try_place(dcp, list, (uint32_t)index->hint, index->size, &chunk);
+	if (!guessed && !try_place(dcp, list, list->due, index->size, &chunk))
+		chunk = search_chunk(match, list, index->size);
+	if (chunk != FSDP_NONE)
+		list->due = chunk - list->first + 1;
+	return chunk;
 }
 
 /* The item of an entry; each FQN is looked up once in a file. */
@@ -639,17 +629,15 @@ static struct fsdp_dcp_item *entry_item(struct fsdp_dcp *dcp, uint32_t fqn)
 	return fsdp_vec_at(&dcp->items, owner->item - 1);
 }
 
-static bool place(struct match *match, const struct fsdp_dcp_index *index, uint32_t info)
+static void place(struct match *match, const struct fsdp_dcp_index *index, uint32_t info)
 {
-	struct fsdp_dcp *dcp = match->parse->dcp;
+	struct fsdp_dcp *dcp = match->dcp;
 	struct fsdp_dcp_item *item = entry_item(dcp, index->fqn);
-	uint32_t chunk = FSDP_NONE;
 	if (item != NULL && item->is_object) {
 		item->info = info;
-		return true;
+		return;
 	}
-	if (item != NULL && !find_chunk(match, item, index, &chunk))
-		return false;
+	uint32_t chunk = item != NULL ? find_chunk(match, item, index) : FSDP_NONE;
 	if (chunk == FSDP_NONE) {
 		struct fsdp_dcp_owner *owner = fsdp_vec_at(&dcp->owners, index->fqn);
 		if (item != NULL)
@@ -659,21 +647,16 @@ static bool place(struct match *match, const struct fsdp_dcp_index *index, uint3
 				fsdp_names_segment(&dcp->fqns.names, index->fqn),
 				"storage is recorded for a name that the state dict does not have");
 		owner->is_reported = true;
-		return true;
+		return;
 	}
 	((struct fsdp_dcp_chunk *)fsdp_vec_at(&dcp->chunks, chunk))->info = info;
-	return true;
 }
 
 /* Says of each chunk and object where it is stored. The entries were read before. */
-static bool read_storage(struct fsdp_dcp_parse *parse, fsdp_ref storage)
+static void read_storage(struct fsdp_dcp_parse *parse, fsdp_ref storage)
 {
-	struct match match = { .parse = parse };
-	if (fsdp_pickle_kind(parse->pickle, storage) != FSDP_PICKLE_DICT)
-		return dcp_damaged(parse, "it has no storage data");
-	size_t known = parse->dcp->fqns.names.list.count;
-	if (fsdp_vec_reach(&parse->dcp->owners, known) == NULL)
-		return fsdp_arena_fail(parse->dcp->scratch, parse->error);
+	struct match match = { .dcp = parse->dcp };
+	(void)!fsdp_vec_reach(&parse->dcp->owners, parse->dcp->fqns.names.list.count);
 	struct fsdp_pickle_iterator iterator = { .ref = storage };
 	fsdp_ref key, value;
 	uint32_t index, info;
@@ -688,10 +671,8 @@ static bool read_storage(struct fsdp_dcp_parse *parse, fsdp_ref storage)
 		struct fsdp_dcp_info *range = fsdp_vec_at(&parse->dcp->infos, info);
 		range->named_twice = range->named;
 		range->named = true;
-		if (!place(&match, fsdp_vec_at(&parse->dcp->indexes, index), info))
-			return false;
+		place(&match, fsdp_vec_at(&parse->dcp->indexes, index), info);
 	}
-	return true;
 }
 
 /* ---- the file ---- */
@@ -701,8 +682,8 @@ enum { CHUNK_STEPS = 4 }; /* of work, for one that a key lists */
 /* ---- from records to items ---- */
 
 /* The name of a key of the state dict or of planner_data: any number of entries may share
- * a long one, which is looked at once. FSDP_NONE when out of memory. *ret_known: it was a
- * long one, and looked at before. */
+ * a long one, which is looked at once. *ret_known: it was a long one, and looked at
+ * before. */
 static uint32_t key_name(struct fsdp_dcp_parse *parse, fsdp_ref key,
 	struct fsdp_span text, bool *ret_known)
 {
@@ -714,24 +695,20 @@ static uint32_t key_name(struct fsdp_dcp_parse *parse, fsdp_ref key,
 	if (*ret_known)
 		return name;
 	name = fsdp_names_intern(&model->names, 0, text);
-	if (name == FSDP_NONE ||
-		(is_long && !fsdp_table_set(&parse->long_keys, place, name))) {
-		fsdp_arena_fail(model->arena, parse->error);
-		return FSDP_NONE;
-	}
+	if (is_long)
+		(void)!fsdp_table_set(&parse->long_keys, place, name);
 	return name;
 }
 
 /* planner_data: the path of each key, kept only if its parts joined give the key. */
-static bool read_path(struct fsdp_dcp_parse *parse, struct fsdp_span key, fsdp_ref tuple,
-	uint32_t *ret_path)
+static uint32_t read_path(
+	struct fsdp_dcp_parse *parse, struct fsdp_span key, fsdp_ref tuple)
 {
 	struct fsdp_pickle *pickle = parse->pickle;
 	uint64_t count = fsdp_pickle_count(pickle, tuple);
-	*ret_path = FSDP_NONE;
 	if (fsdp_pickle_kind(pickle, tuple) != FSDP_PICKLE_TUPLE ||
 		count > FSDP_PATH_DEPTH)
-		return true;
+		return FSDP_NONE;
 	int64_t packed[FSDP_PATH_DEPTH + 1];
 	size_t at = 0, parts = 0;
 	struct fsdp_pickle_iterator iterator = { .ref = tuple };
@@ -743,7 +720,7 @@ static bool read_path(struct fsdp_dcp_parse *parse, struct fsdp_span key, fsdp_r
 		bool is_integer = text.data == NULL;
 		if (is_integer) {
 			if (!fsdp_pickle_integer(pickle, part, &integer) || integer < 0)
-				return true;
+				return FSDP_NONE;
 			size_t size = sizeof digits;
 			do
 				digits[--size] = (char)('0' + integer % 10);
@@ -751,46 +728,37 @@ static bool read_path(struct fsdp_dcp_parse *parse, struct fsdp_span key, fsdp_r
 			text = fsdp_span(digits + size, sizeof digits - size);
 		}
 		if (parts != 0 && (at >= key.size || key.data[at++] != '.'))
-			return true;
+			return FSDP_NONE;
 		if (text.size > key.size - at ||
 			(text.size != 0 &&
 				memcmp(key.data + at, text.data, text.size) != 0))
-			return true;
+			return FSDP_NONE;
 		at += text.size;
 		packed[++parts] = (int64_t)text.size * 2 + is_integer;
 	}
 	if (at != key.size || (parts == 1 && !(packed[1] & 1)))
-		return true;
+		return FSDP_NONE;
 	packed[0] = (int64_t)parts;
-	*ret_path = fsdp_build_ints(parse->dcp->model, packed, parts + 1);
-	return *ret_path != FSDP_NONE;
+	return fsdp_build_ints(parse->dcp->model, packed, parts + 1);
 }
 
-static bool read_planner(struct fsdp_dcp_parse *parse, fsdp_ref planner)
+static void read_planner(struct fsdp_dcp_parse *parse, fsdp_ref planner)
 {
-	struct fsdp_dcp *dcp = parse->dcp;
 	if (fsdp_pickle_kind(parse->pickle, planner) != FSDP_PICKLE_DICT)
-		return true;
+		return;
 	struct fsdp_pickle_iterator iterator = { .ref = planner };
 	fsdp_ref key, value;
 	while (fsdp_pickle_next(parse->pickle, &iterator, &key, &value)) {
 		struct fsdp_span text = fsdp_pickle_text(parse->pickle, key);
-		uint32_t path;
 		bool known;
 		if (text.data == NULL)
 			continue;
 		uint32_t name = key_name(parse, key, text, &known);
-		if (name == FSDP_NONE)
-			return false;
 		/* Of a key that comes again and again the first path counts. */
-		if (known || fsdp_table_get(&parse->path_of, name) != FSDP_NONE)
-			continue;
-		if (!read_path(parse, text, value, &path))
-			return false;
-		if (!fsdp_table_set(&parse->path_of, name, path))
-			return fsdp_arena_fail(dcp->scratch, parse->error);
+		if (!known && fsdp_table_get(&parse->path_of, name) == FSDP_NONE)
+			(void)!fsdp_table_set(
+				&parse->path_of, name, read_path(parse, text, value));
 	}
-	return true;
 }
 
 /* The item of a name, made if it is new. */
@@ -800,17 +768,11 @@ static struct fsdp_dcp_item *get_item(
 	struct fsdp_dcp *dcp = parse->dcp;
 	bool known;
 	uint32_t name = key_name(parse, key, text, &known);
-	if (name == FSDP_NONE)
-		return NULL;
 	struct fsdp_dcp_item *item = find_item(dcp, name);
 	if (is_same_item(dcp, item, is_object))
 		return item;
 	item = fsdp_vec_push(&dcp->items);
-	if (item == NULL ||
-		!fsdp_table_set(&dcp->item_of, name, (uint32_t)dcp->items.count - 1)) {
-		fsdp_arena_fail(dcp->scratch, parse->error);
-		return NULL;
-	}
+	(void)!fsdp_table_set(&dcp->item_of, name, (uint32_t)dcp->items.count - 1);
 	*item = (struct fsdp_dcp_item){
 		.name = name,
 		.text = text,
@@ -854,36 +816,36 @@ static void set_shape(struct fsdp_dcp_parse *parse, struct fsdp_dcp_item *item,
 	item->grad_known = meta->properties.grad_known;
 }
 
-static bool add_list(struct fsdp_dcp_parse *parse, struct fsdp_dcp_item *item,
+static void add_list(struct fsdp_dcp *dcp, struct fsdp_dcp_item *item,
 	const struct fsdp_dcp_meta *meta)
 {
-	struct fsdp_dcp *dcp = parse->dcp;
 	/* Keys may share a list, so what is listed does not follow from what was read. */
 	uint64_t ceiling = fsdp_limit(dcp->model->limits, FSDP_LIMIT_CHUNKS);
 	dcp->listed += meta->chunk_count;
-	if (dcp->listed > ceiling)
-		return fsdp_fail_limit(parse->error, FSDP_LIMIT_CHUNKS, ceiling);
-	if (!fsdp_budget_work(dcp->scratch->budget,
-		    CHUNK_STEPS * (uint64_t)meta->chunk_count, parse->error))
-		return false;
+	struct fsdp_error *error = NULL;
+	if (dcp->listed > ceiling
+			? !fsdp_fail_limit(&error, FSDP_LIMIT_CHUNKS, ceiling)
+			: !fsdp_budget_work(dcp->scratch->budget,
+				  CHUNK_STEPS * (uint64_t)meta->chunk_count, &error)) {
+		fsdp_error_add_path(&error, (const char *)dcp->file.data);
+		fsdp_model_leave(dcp->model, error);
+	}
 	uint32_t id = (uint32_t)dcp->lists.count;
-	if (!fsdp_vec_add(&dcp->lists, &(struct fsdp_dcp_list){
-					       .first = meta->first_chunk,
-					       .count = meta->chunk_count,
-					       .next = FSDP_NONE,
-					       .file = dcp->file_number,
-				       }))
-		return fsdp_arena_fail(dcp->scratch, parse->error);
+	fsdp_vec_append(&dcp->lists, &(struct fsdp_dcp_list){
+					     .first = meta->first_chunk,
+					     .count = meta->chunk_count,
+					     .next = FSDP_NONE,
+					     .file = dcp->file_number,
+				     });
 	if (item->last_list != FSDP_NONE)
 		((struct fsdp_dcp_list *)fsdp_vec_at(&dcp->lists, item->last_list))
 			->next = id;
 	else
 		item->first_list = id;
 	item->last_list = id;
-	return true;
 }
 
-static bool read_entries(struct fsdp_dcp_parse *parse, fsdp_ref entries)
+static void read_entries(struct fsdp_dcp_parse *parse, fsdp_ref entries)
 {
 	struct fsdp_pickle_iterator iterator = { .ref = entries };
 	fsdp_ref key, value;
@@ -913,49 +875,47 @@ static bool read_entries(struct fsdp_dcp_parse *parse, fsdp_ref entries)
 			}
 		}
 		struct fsdp_dcp_item *item = get_item(parse, key, text, !is_tensor);
-		if (item == NULL)
-			return false;
 		item->is_object = !is_tensor;
 		if (!is_tensor)
 			continue;
 		const struct fsdp_dcp_meta *record =
 			fsdp_vec_at(&parse->dcp->metas, meta);
 		set_shape(parse, item, record);
-		if (!add_list(parse, item, record))
-			return false;
+		add_list(parse->dcp, item, record);
 	}
-	return true;
 }
 
 /* ---- the file ---- */
 
-static bool read_top(struct fsdp_dcp_parse *parse)
+static bool read_top(struct fsdp_dcp_parse *parse, struct fsdp_error **ret_error)
 {
 	struct fsdp_pickle *pickle = parse->pickle;
 	fsdp_ref top = fsdp_pickle_top(pickle);
 	const struct fsdp_pickle_global *global = fsdp_pickle_named(pickle, top);
 	if (fsdp_pickle_kind(pickle, top) == FSDP_PICKLE_CALL && global != NULL &&
 		!fsdp_span_is(global->name, "Metadata"))
-		return fsdp_fail_rule(parse->error, FSDP_ERROR_DAMAGED, "FI1020",
-			FSDP_UNKNOWN,
-			"this is not the metadata of a distributed checkpoint: the pickle calls %.*s.%.*s (not run)",
+		return NOT_METADATA(ret_error, "the pickle calls %.*s.%.*s (not run)",
 			FSDP_TEXT_MOST(global->module, 100),
 			FSDP_TEXT_MOST(global->name, 100));
 	if (fsdp_pickle_kind(pickle, top) != FSDP_PICKLE_CALL || global == NULL)
-		return dcp_damaged(parse, "the pickle is not a Metadata object");
+		return NOT_METADATA(ret_error, "the pickle is not a Metadata object");
 	fsdp_ref state = fsdp_pickle_state(pickle, top, 0);
 	if (fsdp_pickle_kind(pickle, state) != FSDP_PICKLE_DICT)
-		return dcp_damaged(parse, "the Metadata object has no fields");
+		return NOT_METADATA(ret_error, "the Metadata object has no fields");
 	fsdp_ref entries = fsdp_pickle_get(pickle, state, "state_dict_metadata");
 	if (fsdp_pickle_kind(pickle, entries) != FSDP_PICKLE_DICT)
-		return dcp_damaged(parse, "it has no state dict");
+		return NOT_METADATA(ret_error, "it has no state dict");
 	parse->dcp->has_version |=
 		fsdp_pickle_get(pickle, state, "version") != FSDP_REF_NONE;
 	parse->dcp->has_storage_meta |=
 		fsdp_pickle_get(pickle, state, "storage_meta") != FSDP_REF_NONE;
-	return read_planner(parse, fsdp_pickle_get(pickle, state, "planner_data")) &&
-	       read_entries(parse, entries) &&
-	       read_storage(parse, fsdp_pickle_get(pickle, state, "storage_data"));
+	read_planner(parse, fsdp_pickle_get(pickle, state, "planner_data"));
+	read_entries(parse, entries);
+	fsdp_ref storage = fsdp_pickle_get(pickle, state, "storage_data");
+	if (fsdp_pickle_kind(pickle, storage) != FSDP_PICKLE_DICT)
+		return NOT_METADATA(ret_error, "it has no storage data");
+	read_storage(parse, storage);
+	return true;
 }
 
 void fsdp_dcp_init(struct fsdp_dcp *dcp, struct fsdp_reading *reading)
@@ -996,7 +956,7 @@ bool fsdp_dcp_read(struct fsdp_dcp *dcp, const struct fsdp_source *source,
 		.file = file,
 		.profile = FSDP_PROFILE_METADATA,
 	};
-	struct fsdp_dcp_parse parse = { .dcp = dcp, .error = ret_error };
+	struct fsdp_dcp_parse parse = { .dcp = dcp };
 	fsdp_table_init(&parse.path_of, dcp->scratch);
 	fsdp_table_init(&parse.long_keys, dcp->scratch);
 	struct fsdp_pickle_options options = {
@@ -1033,7 +993,7 @@ bool fsdp_dcp_read(struct fsdp_dcp *dcp, const struct fsdp_source *source,
 			fsdp_error_free(why);
 		}
 	}
-	if (!read || !read_top(&parse))
+	if (!read || !read_top(&parse, ret_error))
 		return false;
 	dcp->file_number++;
 	return true;
