@@ -329,6 +329,24 @@ uint64_t fsdp_mapped_cost(
 
 /* ---- Slices of ranks ---- */
 
+/* A list of tensors while it is mapped. What cannot go on leaves. */
+struct mapping {
+	const struct fsdp_map_sizes *sizes;
+	const struct fsdp_map_table *table;
+	const struct fsdp_mapped *list;
+	size_t count, at; /* of the list; which is mapped, or which parts are joined */
+	size_t some;      /* parts */
+	bool strict;
+	struct fsdp_arena *arena;
+	struct fsdp_mapped *made;
+	size_t made_count, made_room;
+	struct map_part *parts;
+	struct fsdp_mapped *whole; /* of the parts that are joined */
+	uint32_t ranks;            /* that have slices of their own; 0: none has */
+	bool unfit; /* the last failure is that a tensor does not have the form of the row */
+	struct fsdp_error *error; /* of it; NULL: memory ran out */
+};
+
 /* A slice, in the order of names, then of ranks. */
 struct rank_slice {
 	const struct fsdp_mapped *mapped;
@@ -344,17 +362,17 @@ static int compare_slices(const void *left, const void *right)
 	return a->mapped->rank < b->mapped->rank ? -1 : a->mapped->rank > b->mapped->rank;
 }
 
-static bool fail_slice(
-	const struct fsdp_mapped *mapped, const char *what, struct fsdp_error **ret_error)
+static void fail_slice(
+	struct mapping *mapping, const struct fsdp_mapped *mapped, const char *what)
 {
-	return fsdp_fail(ret_error, FSDP_ERROR_DAMAGED, FSDP_UNKNOWN, "%.*s %s",
+	fsdp_fail(&mapping->error, FSDP_ERROR_DAMAGED, FSDP_UNKNOWN, "%.*s %s",
 		FSDP_TEXT_MOST(mapped->name, 200), what);
+	fsdp_arena_leave(mapping->arena);
 }
 
 /* In order. */
-static bool join_rank_rows(const struct rank_slice *slices, uint32_t ranks,
-	int64_t *shape, struct fsdp_mapped *whole, struct fsdp_arena *arena,
-	struct fsdp_error **ret_error)
+static void join_rank_rows(const struct rank_slice *slices, uint32_t ranks,
+	int64_t *shape, struct fsdp_mapped *whole, struct fsdp_arena *arena)
 {
 	size_t count = 0;
 	for (uint32_t i = 0; i < ranks; i++)
@@ -362,8 +380,6 @@ static bool join_rank_rows(const struct rank_slice *slices, uint32_t ranks,
 							  : 1;
 	struct fsdp_block *blocks = FSDP_TAKE(arena, blocks, count);
 	struct fsdp_strand *strands = FSDP_TAKE(arena, strands, ranks);
-	if (blocks == NULL || strands == NULL)
-		return fsdp_arena_fail(arena, ret_error);
 	whole->block_count = 0;
 	for (uint32_t i = 0; i < ranks; i++) {
 		const struct fsdp_mapped *slice = slices[i].mapped;
@@ -388,19 +404,15 @@ static bool join_rank_rows(const struct rank_slice *slices, uint32_t ranks,
 	}
 	whole->blocks = blocks;
 	shape[0] *= ranks;
-	return true;
 }
 
 /* In each row, in order. */
-static bool join_rank_columns(const struct rank_slice *slices, uint32_t ranks,
-	int64_t *shape, struct fsdp_mapped *whole, struct fsdp_arena *arena,
-	struct fsdp_error **ret_error)
+static void join_rank_columns(const struct rank_slice *slices, uint32_t ranks,
+	int64_t *shape, struct fsdp_mapped *whole, struct fsdp_arena *arena)
 {
 	uint64_t columns = (uint64_t)shape[1];
 	struct fsdp_block *block = FSDP_TAKE(arena, block, 1);
 	struct fsdp_strand *strands = FSDP_TAKE(arena, strands, ranks);
-	if (block == NULL || strands == NULL)
-		return fsdp_arena_fail(arena, ret_error);
 	for (uint32_t i = 0; i < ranks; i++)
 		strands[i] = (struct fsdp_strand){
 			.tensor = slices[i].mapped->tensor,
@@ -417,31 +429,31 @@ static bool join_rank_columns(const struct rank_slice *slices, uint32_t ranks,
 	whole->blocks = block;
 	whole->block_count = 1;
 	shape[1] *= ranks;
-	return true;
 }
 
-static bool join(const struct rank_slice *slices, uint32_t ranks,
-	struct fsdp_mapped *whole, struct fsdp_arena *arena,
-	struct fsdp_error **ret_error)
+static void join(struct mapping *mapping, const struct rank_slice *slices,
+	struct fsdp_mapped *whole)
 {
+	struct fsdp_arena *arena = mapping->arena;
+	uint32_t ranks = mapping->ranks;
 	const struct fsdp_mapped *first = slices[0].mapped;
 	bool columns = first->cut == FSDP_MAP_COLUMNS;
 	*whole = *first;
 	whole->own = false;
 	if (first->cut == FSDP_MAP_SAME || ranks == 1)
-		return true;
+		return;
 	if ((columns ? first->dims != 2 || first->blocks != NULL : first->dims == 0) ||
 		first->numel == 0)
-		return fail_slice(first, "cannot be joined by the map", ret_error);
+		fail_slice(mapping, first, "cannot be joined by the map");
 	int64_t *shape = FSDP_TAKE(arena, shape, first->dims);
-	if (shape == NULL)
-		return fsdp_arena_fail(arena, ret_error);
 	memcpy(shape, first->shape, first->dims * sizeof *shape);
 	if (!fsdp_mul(first->numel, ranks, &whole->numel) || whole->numel > INT64_MAX)
-		return fail_slice(first, "is larger than any tensor", ret_error);
+		fail_slice(mapping, first, "is larger than any tensor");
 	whole->shape = shape;
-	return columns ? join_rank_columns(slices, ranks, shape, whole, arena, ret_error)
-		       : join_rank_rows(slices, ranks, shape, whole, arena, ret_error);
+	if (columns)
+		join_rank_columns(slices, ranks, shape, whole, arena);
+	else
+		join_rank_rows(slices, ranks, shape, whole, arena);
 }
 
 /*
@@ -450,18 +462,16 @@ static bool join(const struct rank_slice *slices, uint32_t ranks,
  * of the same dtype and shape. Of a tensor that is complete on all ranks, the first is
  * taken.
  */
-static bool mapping_join_ranks(struct fsdp_mapped *list, size_t *count, uint32_t ranks,
-	struct fsdp_arena *arena, struct fsdp_error **ret_error)
+static void mapping_join_ranks(struct mapping *mapping)
 {
-	struct rank_slice *slices = FSDP_TAKE(arena, slices, *count + 1);
-	struct fsdp_mapped *made = FSDP_TAKE(arena, made, *count + 1);
-	size_t found = 0, kept = 0;
-	if (ranks == 0 || *count == 0)
-		return true;
-	if (slices == NULL || made == NULL)
-		return fsdp_arena_fail(arena, ret_error);
-	memcpy(made, list, *count * sizeof *made);
-	for (size_t i = 0; i < *count; i++)
+	struct fsdp_mapped *list = mapping->made;
+	size_t count = mapping->made_count, found = 0, kept = 0;
+	struct rank_slice *slices = FSDP_TAKE(mapping->arena, slices, count + 1);
+	struct fsdp_mapped *made = FSDP_TAKE(mapping->arena, made, count + 1);
+	if (mapping->ranks == 0 || count == 0)
+		return;
+	memcpy(made, list, count * sizeof *made);
+	for (size_t i = 0; i < count; i++)
 		if (list[i].cut != FSDP_MAP_UNTOLD)
 			slices[found++] = (struct rank_slice){ &list[i], i };
 	qsort(slices, found, sizeof *slices, compare_slices);
@@ -472,7 +482,7 @@ static bool mapping_join_ranks(struct fsdp_mapped *list, size_t *count, uint32_t
 			made[slices[i + some].at].name = fsdp_span(NULL, 0);
 		/* One slice a rank, all of one form. */
 		const struct fsdp_mapped *first = slices[i].mapped;
-		bool each = some == ranks, alike = true;
+		bool each = some == mapping->ranks, alike = true;
 		for (size_t k = 0; k < some && each; k++) {
 			const struct fsdp_mapped *other = slices[i + k].mapped;
 			each = other->rank == k;
@@ -483,49 +493,28 @@ static bool mapping_join_ranks(struct fsdp_mapped *list, size_t *count, uint32_t
 						first->dims * sizeof *first->shape) == 0);
 		}
 		if (!each)
-			return fail_slice(
-				first, "does not have one slice per rank", ret_error);
+			fail_slice(mapping, first, "does not have one slice per rank");
 		if (!alike)
-			return fail_slice(
-				first, "has another form in another rank", ret_error);
-		if (!join(&slices[i], ranks, &made[slices[i].at], arena, ret_error))
-			return false;
+			fail_slice(mapping, first, "has another form in another rank");
+		join(mapping, &slices[i], &made[slices[i].at]);
 	}
-	for (size_t i = 0; i < *count; i++)
+	for (size_t i = 0; i < count; i++)
 		if (made[i].name.data != NULL)
 			list[kept++] = made[i];
-	*count = kept;
-	return true;
+	mapping->made_count = kept;
 }
 
 /* ---- Names and cuts by the rows of a map ---- */
 
 enum { STACK_MOST = 4096 };
 
-struct mapping {
-	const struct fsdp_map_sizes *sizes;
-	const struct fsdp_map_table *table;
-	const struct fsdp_mapped *list;
-	size_t count;
-	bool strict;
-	struct fsdp_arena *arena;
-	struct fsdp_mapped *made;
-	size_t made_count, made_room;
-	uint32_t ranks; /* that have slices of their own; 0: none has */
-	bool unfit; /* the last failure is that a tensor does not have the form of the row */
-};
-
 /* ---- what comes out ---- */
 
-static struct fsdp_mapped *add(struct mapping *mapping, struct fsdp_error **ret_error)
+static struct fsdp_mapped *add(struct mapping *mapping)
 {
 	if (mapping->made_count == mapping->made_room) {
 		size_t room = 2 * mapping->made_room + 64;
 		struct fsdp_mapped *made = FSDP_TAKE(mapping->arena, made, room);
-		if (made == NULL) {
-			fsdp_arena_fail(mapping->arena, ret_error);
-			return NULL;
-		}
 		if (mapping->made_count != 0)
 			memcpy(made, mapping->made, mapping->made_count * sizeof *made);
 		mapping->made = made;
@@ -534,13 +523,27 @@ static struct fsdp_mapped *add(struct mapping *mapping, struct fsdp_error **ret_
 	return &mapping->made[mapping->made_count++];
 }
 
-static bool fail_shape(
-	struct mapping *mapping, struct fsdp_span name, struct fsdp_error **ret_error)
+/* Leaves with an error of what does not fit, unless that fits. */
+static void must_fit(struct mapping *mapping, bool fits)
 {
-	mapping->unfit = true;
-	return fsdp_fail(ret_error, FSDP_ERROR_USAGE, FSDP_UNKNOWN,
-		"%.*s cannot be split by the map: its rows cannot be divided",
-		FSDP_TEXT_MOST(name, 200));
+	mapping->unfit = !fits;
+	if (!fits)
+		fsdp_arena_leave(mapping->arena);
+}
+
+static void check_shape(struct mapping *mapping, struct fsdp_span name, bool fits)
+{
+	must_fit(mapping,
+		fits || fsdp_fail(&mapping->error, FSDP_ERROR_USAGE, FSDP_UNKNOWN,
+				"%.*s cannot be split by the map: its rows cannot be divided",
+				FSDP_TEXT_MOST(name, 200)));
+}
+
+/* Leaves if a row of the map cannot be read. */
+static void require(struct mapping *mapping, bool good)
+{
+	if (!good)
+		fsdp_arena_leave(mapping->arena);
 }
 
 /* ---- rows ---- */
@@ -571,15 +574,11 @@ static bool divide(const struct fsdp_map_rule *rule, struct rows *rows)
 	       (rows->count % rule->rotary == 0 && rows->count / rule->rotary % 2 == 0);
 }
 
-static struct fsdp_block *allocate_blocks(struct mapping *mapping, size_t blocks,
-	size_t strands, struct fsdp_error **ret_error)
+static struct fsdp_block *allocate_blocks(
+	struct mapping *mapping, size_t blocks, size_t strands)
 {
 	struct fsdp_block *list = FSDP_TAKE(mapping->arena, list, blocks);
 	struct fsdp_strand *all = FSDP_TAKE(mapping->arena, all, blocks * strands);
-	if (list == NULL || all == NULL) {
-		fsdp_arena_fail(mapping->arena, ret_error);
-		return NULL;
-	}
 	for (size_t i = 0; i < blocks; i++)
 		list[i] = (struct fsdp_block){
 			.turns = 1, .strands = all + i * strands, .count = strands
@@ -641,23 +640,18 @@ static bool is_plain(const struct fsdp_map_rule *rule, const struct fsdp_mapped 
 }
 
 /* The name-th tensor that a rule makes of another; of one name all parts of it. */
-static bool cut(struct mapping *mapping, const struct fsdp_map_rule *given, size_t name,
-	const struct fsdp_mapped *from, uint64_t first, struct fsdp_mapped *to,
-	struct fsdp_error **ret_error)
+static void cut(struct mapping *mapping, const struct fsdp_map_rule *given, size_t name,
+	const struct fsdp_mapped *from, uint64_t first, struct fsdp_mapped *to)
 {
 	struct fsdp_map_rule rule = suited(given, from);
 	struct rows rows = { .count = from->dims != 0 ? (uint64_t)from->shape[0] : 0 };
 	size_t begin = rule.names == 1 ? 0 : name;
 	size_t parts = rule.names == 1 ? rule.parts : 1;
 	uint64_t count = 0;
-	if (!divide(&rule, &rows))
-		return fail_shape(mapping, from->name, ret_error);
+	check_shape(mapping, from->name, divide(&rule, &rows));
 	rows.length = from->numel / rows.count;
 	size_t blocks = rule.transpose ? 1 : parts;
-	struct fsdp_block *list =
-		allocate_blocks(mapping, blocks, parts / blocks, ret_error);
-	if (list == NULL)
-		return false;
+	struct fsdp_block *list = allocate_blocks(mapping, blocks, parts / blocks);
 	for (size_t i = 0; i < parts; i++) {
 		struct fsdp_block *block = &list[rule.transpose ? 0 : i];
 		struct fsdp_strand *strand = &block->strands[rule.transpose ? i : 0];
@@ -686,8 +680,6 @@ static bool cut(struct mapping *mapping, const struct fsdp_map_rule *given, size
 	to->block_count = blocks;
 	/* The shape of something with so many rows. */
 	int64_t *shape = FSDP_TAKE(mapping->arena, shape, to->dims);
-	if (shape == NULL)
-		return fsdp_arena_fail(mapping->arena, ret_error);
 	memcpy(shape, to->shape, to->dims * sizeof *shape);
 	shape[0] = (int64_t)count;
 	if (rule.transpose && to->dims == 2) {
@@ -696,16 +688,13 @@ static bool cut(struct mapping *mapping, const struct fsdp_map_rule *given, size
 	}
 	to->shape = shape;
 	to->numel = count * rows.length;
-	return true;
 }
 
 /* A run of the tensor as it is. */
-static bool add_run(struct mapping *mapping, const struct fsdp_mapped *from,
-	uint64_t first, struct fsdp_mapped *to, struct fsdp_error **ret_error)
+static void add_run(struct mapping *mapping, const struct fsdp_mapped *from,
+	uint64_t first, struct fsdp_mapped *to)
 {
-	struct fsdp_block *block = allocate_blocks(mapping, 1, 1, ret_error);
-	if (block == NULL)
-		return false;
+	struct fsdp_block *block = allocate_blocks(mapping, 1, 1);
 	block->strands[0] = (struct fsdp_strand){
 		.tensor = from->tensor,
 		.first = first,
@@ -715,48 +704,38 @@ static bool add_run(struct mapping *mapping, const struct fsdp_mapped *from,
 	count_turn(block);
 	to->blocks = block;
 	to->block_count = 1;
-	return true;
 }
 
 /* Layers, or experts, that are stacked in one tensor become one tensor each; experts of
  * stacked layers too. */
-static bool unstack(struct mapping *mapping, const struct fsdp_map_rule *rule,
+static void unstack(struct mapping *mapping, const struct fsdp_map_rule *rule,
 	const struct fsdp_mapped *from, uint64_t first, bool is_slice,
-	struct fsdp_captures captures, struct fsdp_error **ret_error)
+	struct fsdp_captures captures)
 {
 	size_t which = fsdp_map_lacking(rule->to[0], &captures);
 	if (which == FSDP_MAP_CAPTURES) {
 		/* All that a rule makes of a tensor, or of one slice of it that begins at
 		 * `first`. */
 		for (size_t i = 0; i < rule->names; i++) {
-			struct fsdp_mapped *to = add(mapping, ret_error);
-			if (to == NULL)
-				return false;
+			struct fsdp_mapped *to = add(mapping);
 			*to = *from;
 			to->cut = from->own ? rule->ranks : FSDP_MAP_UNTOLD;
-			if (!fsdp_map_name(mapping->arena, rule->to[i], &captures,
-				    &to->name, ret_error))
-				return false;
-			if (is_plain(rule, from)
-					? is_slice && !add_run(mapping, from, first, to,
-							      ret_error)
-					: !cut(mapping, rule, i, from, first, to,
-						  ret_error))
-				return false;
+			to->name = fsdp_map_name(mapping->arena, rule->to[i], &captures);
+			if (!is_plain(rule, from))
+				cut(mapping, rule, i, from, first, to);
+			else if (is_slice)
+				add_run(mapping, from, first, to);
 		}
-		return true;
+		return;
 	}
-	if (from->dims == 0)
-		return fail_shape(mapping, from->name, ret_error);
+	check_shape(mapping, from->name, from->dims != 0);
 	uint64_t rows = (uint64_t)from->shape[0];
 	uint64_t layers = rule->stack != 0 ? rule->stack : rows;
-	if (layers == 0 || layers > STACK_MOST || rows % layers != 0 ||
-		fsdp_dtype(from->dtype)->item_bits < 8)
-		return fail_shape(mapping, from->name, ret_error);
+	check_shape(mapping, from->name,
+		layers != 0 && layers <= STACK_MOST && rows % layers == 0 &&
+			fsdp_dtype(from->dtype)->item_bits >= 8);
 	struct fsdp_mapped layer = *from;
 	int64_t *shape = FSDP_TAKE(mapping->arena, shape, (size_t)from->dims);
-	if (shape == NULL)
-		return fsdp_arena_fail(mapping->arena, ret_error);
 	memcpy(shape, from->shape, from->dims * sizeof *shape);
 	shape[0] = (int64_t)(rows / layers);
 	layer.shape = rule->stack != 0 ? shape : from->shape + 1;
@@ -767,101 +746,98 @@ static bool unstack(struct mapping *mapping, const struct fsdp_map_rule *rule,
 		int size = snprintf(digits, sizeof digits, "%llu", FSDP_LLU(i));
 		captures.digits[which] = fsdp_span(digits, (size_t)size);
 		/* At most as deep as there are captures. */
-		if (!unstack(mapping, rule, &layer, first + i * layer.numel, true,
-			    captures, ret_error))
-			return false;
+		unstack(mapping, rule, &layer, first + i * layer.numel, true, captures);
 	}
-	return true;
 }
 
 /* ---- there ---- */
 
-static bool fail_row(const struct fsdp_mapped *item, struct fsdp_error **ret_error)
+static bool fail_row(struct mapping *mapping, const struct fsdp_mapped *item)
 {
-	fsdp_fail(ret_error, FSDP_ERROR_USAGE, FSDP_UNKNOWN,
+	fsdp_fail(&mapping->error, FSDP_ERROR_USAGE, FSDP_UNKNOWN,
 		"the map has no row for %.*s", FSDP_TEXT_MOST(item->name, 200));
-	return fsdp_error_add_hint(
-		ret_error, "omit it (-g '!NAME'), or add a row to a map of your own");
+	return fsdp_error_add_hint(&mapping->error,
+		"omit it (-g '!NAME'), or add a row to a map of your own");
 }
 
 /* Which dimension is cut of a tensor whose columns are known. */
-static bool find_cut(struct mapping *mapping, const struct fsdp_mapped *item,
-	struct fsdp_map_rule *rule, struct fsdp_error **ret_error)
+static void find_cut(struct mapping *mapping, const struct fsdp_mapped *item,
+	struct fsdp_map_rule *rule)
 {
 	uint64_t columns = item->dims == 2 ? (uint64_t)item->shape[1] : 0;
 	if (rule->ranks != FSDP_MAP_WIDTH)
-		return true;
+		return;
 	rule->ranks = columns == rule->width ? FSDP_MAP_ROWS : FSDP_MAP_COLUMNS;
 	if (columns == rule->width || (columns != 0 && rule->width % columns == 0 &&
 					      rule->width / columns == mapping->ranks))
-		return true;
-	mapping->unfit = true;
-	return fsdp_fail(ret_error, FSDP_ERROR_DAMAGED, FSDP_UNKNOWN,
+		return;
+	fsdp_fail(&mapping->error, FSDP_ERROR_DAMAGED, FSDP_UNKNOWN,
 		"%.*s has %llu columns in each rank (ranks: %u) and needs %llu in all: files of ranks are missing",
 		FSDP_TEXT_MOST(item->name, 200),
 		FSDP_LLU(item->dims == 2 ? item->shape[1] : 0), mapping->ranks,
 		FSDP_LLU(rule->width));
+	must_fit(mapping, false);
 }
 
 /* A row for the full tensor, turned into one for the slice of a rank. */
-static bool suit_slice(struct mapping *mapping, const struct fsdp_mapped *item,
-	size_t row, struct fsdp_map_rule *rule, struct fsdp_error **ret_error)
+static void suit_slice(struct mapping *mapping, const struct fsdp_mapped *item,
+	size_t row, struct fsdp_map_rule *rule)
 {
-	if (!item->own || rule->names == 0)
-		return true;
+	if (!item->own || rule->names == 0 ||
+		(rule->ranks == FSDP_MAP_UNTOLD && mapping->ranks == 1))
+		return;
 	if (rule->ranks == FSDP_MAP_UNTOLD) {
-		if (mapping->ranks == 1)
-			return true;
-		mapping->unfit = true;
-		fsdp_fail(ret_error, FSDP_ERROR_USAGE, FSDP_UNKNOWN,
+		fsdp_fail(&mapping->error, FSDP_ERROR_USAGE, FSDP_UNKNOWN,
 			"the map does not define how ranks share %.*s",
 			FSDP_TEXT_MOST(item->name, 200));
-		return fsdp_error_add_hint(
-			ret_error, "define it under \"ranks\" (fsdp-inspect help maps)");
+		fsdp_error_add_hint(&mapping->error,
+			"define it under \"ranks\" (fsdp-inspect help maps)");
+		must_fit(mapping, false);
 	}
-	if (!fsdp_map_width(mapping->table, row, mapping->sizes, rule, ret_error) ||
-		!find_cut(mapping, item, rule, ret_error))
-		return false;
+	require(mapping, fsdp_map_width(mapping->table, row, mapping->sizes, rule,
+				 &mapping->error));
+	find_cut(mapping, item, rule);
 	if (rule->ranks == FSDP_MAP_SAME)
-		return true;
-	if (rule->rotary % mapping->ranks != 0)
-		return fail_shape(mapping, item->name, ret_error);
+		return;
+	check_shape(mapping, item->name, rule->rotary % mapping->ranks == 0);
 	rule->rotary /= mapping->ranks;
-	return true;
 }
 
-static bool map_forward(struct mapping *mapping, struct fsdp_error **ret_error)
+static void map_item(void *context)
 {
-	for (size_t i = 0; i < mapping->count; i++) {
-		const struct fsdp_mapped *item = &mapping->list[i];
-		struct fsdp_captures captures;
-		struct fsdp_map_rule rule;
+	struct mapping *mapping = context;
+	const struct fsdp_mapped *item = &mapping->list[mapping->at];
+	struct fsdp_captures captures;
+	struct fsdp_map_rule rule;
+	size_t row = fsdp_map_find(mapping->table, item->name, &captures);
+	must_fit(mapping, row != SIZE_MAX || fail_row(mapping, item));
+	require(mapping, fsdp_map_rule(mapping->table, row, mapping->sizes, &rule,
+				 &mapping->error));
+	suit_slice(mapping, item, row, &rule);
+	unstack(mapping, &rule, item, 0, false, captures);
+}
+
+/* Whether it does; false: it does not fit, and stays as it is unless all must. */
+static bool try_to(struct mapping *mapping, void (*map)(void *context))
+{
+	mapping->unfit = false;
+	if (fsdp_arena_try(mapping->arena, map, mapping))
+		return true;
+	require(mapping, !mapping->strict && mapping->unfit);
+	fsdp_error_free(mapping->error);
+	mapping->error = NULL;
+	return false;
+}
+
+static void map_forward(struct mapping *mapping)
+{
+	for (mapping->at = 0; mapping->at < mapping->count; mapping->at++) {
 		size_t made = mapping->made_count;
-		size_t row = fsdp_map_find(mapping->table, item->name, &captures);
-		if (row == SIZE_MAX) {
-			mapping->unfit = true;
-			fail_row(item, ret_error);
-		} else if (!fsdp_map_rule(mapping->table, row, mapping->sizes, &rule,
-				   ret_error)) {
-			return false;
-		} else if (suit_slice(mapping, item, row, &rule, ret_error) &&
-			   unstack(mapping, &rule, item, 0, false, captures, ret_error)) {
+		if (try_to(mapping, map_item))
 			continue;
-		}
-		/* What does not fit stays as it is, unless all must. */
-		if (mapping->strict || !mapping->unfit)
-			return false;
-		mapping->unfit = false;
-		fsdp_error_free(*ret_error);
-		*ret_error = NULL;
 		mapping->made_count = made;
-		struct fsdp_mapped *kept = add(mapping, ret_error);
-		if (kept != NULL)
-			*kept = *item;
-		if (kept == NULL)
-			return false;
+		*add(mapping) = mapping->list[mapping->at];
 	}
-	return true;
 }
 
 /* ---- and back ---- */
@@ -934,9 +910,8 @@ static uint64_t rows_of(const struct fsdp_map_rule *rule, const struct fsdp_mapp
 }
 
 /* One layer of the full tensor, out of as many parts as the rule has names. */
-static bool join_layer(struct mapping *mapping, const struct fsdp_map_rule *rule,
-	const struct map_part *parts, struct fsdp_block *block, struct rows *ret_rows,
-	struct fsdp_error **ret_error)
+static struct rows join_layer(struct mapping *mapping, const struct fsdp_map_rule *rule,
+	const struct map_part *parts, struct fsdp_block *block)
 {
 	const struct fsdp_mapped *first = &mapping->list[parts[0].item];
 	struct rows rows = { 0 };
@@ -944,14 +919,14 @@ static bool join_layer(struct mapping *mapping, const struct fsdp_map_rule *rule
 	for (size_t i = 0; i < rule->names; i++) {
 		const struct fsdp_mapped *item = &mapping->list[parts[i].item];
 		uint64_t some = rows_of(rule, item);
-		if (some == 0 || item->dims != first->dims ||
-			item->dtype != first->dtype ||
-			!fsdp_add(rows.count, some, &rows.count))
-			return fail_shape(mapping, item->name, ret_error);
+		check_shape(mapping, item->name,
+			some != 0 && item->dims == first->dims &&
+				item->dtype == first->dtype &&
+				fsdp_add(rows.count, some, &rows.count));
 	}
 	rows.length = first->numel / rows_of(rule, first);
-	if (!fsdp_mul(rows.count, rows.length, &elements) || !divide(rule, &rows))
-		return fail_shape(mapping, first->name, ret_error);
+	check_shape(mapping, first->name,
+		fsdp_mul(rows.count, rows.length, &elements) && divide(rule, &rows));
 	block->turns = rule->groups;
 	if (rule->rotary != 0) {
 		/* (head, 2, i) to (head, i, 2). */
@@ -972,15 +947,14 @@ static bool join_layer(struct mapping *mapping, const struct fsdp_map_rule *rule
 		uint64_t some = rows_of(rule, item);
 		uint64_t at =
 			rule->names == 1 ? before(rule, i) * rows.unit * rule->groups : 0;
-		if (item->numel != some * rows.length ||
-			(rule->names != 1 &&
-				some != rule->share[i] * rows.unit * rule->groups))
-			return fail_shape(mapping, item->name, ret_error);
+		check_shape(mapping, item->name,
+			item->numel == some * rows.length &&
+				(rule->names == 1 || some == rule->share[i] * rows.unit *
+								     rule->groups));
 		block->strands[i] = join_rows(rule, i, &rows, item->tensor, at, some);
 	}
 	count_turn(block);
-	*ret_rows = rows;
-	return true;
+	return rows;
 }
 
 /* Whether layers are in the full tensor, and not in its name. */
@@ -1017,16 +991,14 @@ static bool count_layers(const struct fsdp_map_rule *rule, const struct map_part
 }
 
 /* The shape of the full tensor: layers first, then the rows. */
-static bool shape_whole(struct mapping *mapping, const struct fsdp_map_rule *rule,
+static void shape_whole(struct mapping *mapping, const struct fsdp_map_rule *rule,
 	const struct map_part *first, const uint64_t layers[FSDP_MAP_CAPTURES],
-	const struct rows *rows, struct fsdp_mapped *whole, struct fsdp_error **ret_error)
+	const struct rows *rows, struct fsdp_mapped *whole)
 {
 	int64_t *shape =
 		FSDP_TAKE(mapping->arena, shape, (size_t)whole->dims + FSDP_MAP_CAPTURES);
 	const int64_t *from = whole->shape;
 	uint32_t dims = 0, rest = whole->dims;
-	if (shape == NULL)
-		return fsdp_arena_fail(mapping->arena, ret_error);
 	for (size_t i = 0; i < FSDP_MAP_CAPTURES; i++)
 		if (!first->in_from[i] && first->digits[i] != FSDP_UNKNOWN &&
 			rule->stack == 0)
@@ -1039,27 +1011,28 @@ static bool shape_whole(struct mapping *mapping, const struct fsdp_map_rule *rul
 		shape[dims++] = from[i];
 	whole->shape = shape;
 	whole->dims = dims;
-	return dims <= FSDP_DIMS_MAX || fail_shape(mapping, whole->name, ret_error);
+	check_shape(mapping, whole->name, dims <= FSDP_DIMS_MAX);
 }
 
-static bool join_one(struct mapping *mapping, const struct map_part *parts, size_t count,
-	struct fsdp_mapped *ret_whole, struct fsdp_error **ret_error)
+static void join_one(void *context)
 {
+	struct mapping *mapping = context;
+	const struct map_part *parts = mapping->parts + mapping->at;
+	struct fsdp_mapped *whole = mapping->whole;
 	const struct fsdp_mapped *first = &mapping->list[parts[0].item];
 	uint64_t layers[FSDP_MAP_CAPTURES];
 	struct fsdp_map_rule given;
 	struct rows rows = { 0 };
-	*ret_whole = *first;
-	if (!fsdp_map_rule(
-		    mapping->table, parts[0].row, mapping->sizes, &given, ret_error))
-		return false;
+	*whole = *first;
+	require(mapping, fsdp_map_rule(mapping->table, parts[0].row, mapping->sizes,
+				 &given, &mapping->error));
 	struct fsdp_map_rule rule = suited(&given, first);
-	if (!count_layers(&rule, parts, count, layers)) {
-		mapping->unfit = true;
-		return fsdp_fail(ret_error, FSDP_ERROR_USAGE, FSDP_UNKNOWN,
-			"%.*s cannot be joined by the map: other parts of %.*s lack",
-			FSDP_TEXT_MOST(first->name, 200), FSDP_TEXT_MOST(rule.from, 200));
-	}
+	must_fit(mapping,
+		count_layers(&rule, parts, mapping->some, layers) ||
+			fsdp_fail(&mapping->error, FSDP_ERROR_USAGE, FSDP_UNKNOWN,
+				"%.*s cannot be joined by the map: other parts of %.*s lack",
+				FSDP_TEXT_MOST(first->name, 200),
+				FSDP_TEXT_MOST(rule.from, 200)));
 	struct fsdp_captures captures;
 	char digits[FSDP_MAP_CAPTURES][24];
 	for (size_t i = 0; i < FSDP_MAP_CAPTURES; i++) {
@@ -1067,31 +1040,25 @@ static bool join_one(struct mapping *mapping, const struct map_part *parts, size
 			FSDP_LLU(parts[0].digits[i]));
 		captures.digits[i] = fsdp_span(digits[i], (size_t)size);
 	}
-	if (!fsdp_map_name(
-		    mapping->arena, rule.from, &captures, &ret_whole->name, ret_error))
-		return false;
+	whole->name = fsdp_map_name(mapping->arena, rule.from, &captures);
 	if (is_plain(&rule, first) && !is_stacked(&parts[0]))
-		return true;
+		return;
 	size_t blocks = (size_t)(layers[0] * layers[1]);
-	struct fsdp_block *list = allocate_blocks(mapping, blocks, rule.parts, ret_error);
-	if (list == NULL)
-		return false;
+	struct fsdp_block *list = allocate_blocks(mapping, blocks, rule.parts);
 	for (size_t i = 0; i < blocks; i++) {
-		struct rows some;
-		if (!join_layer(mapping, &rule, parts + i * rule.names, &list[i], &some,
-			    ret_error))
-			return false;
-		if (i != 0 && (some.count != rows.count || some.length != rows.length))
-			return fail_shape(mapping, first->name, ret_error);
+		struct rows some =
+			join_layer(mapping, &rule, parts + i * rule.names, &list[i]);
+		check_shape(mapping, first->name,
+			i == 0 ||
+				(some.count == rows.count && some.length == rows.length));
 		rows = some;
 	}
-	ret_whole->blocks = list;
-	ret_whole->block_count = blocks;
-	if (!fsdp_mul(list->turns * list->turn_numel, blocks, &ret_whole->numel) ||
-		ret_whole->numel > INT64_MAX)
-		return fail_shape(mapping, first->name, ret_error);
-	return shape_whole(
-		mapping, &rule, &parts[0], layers, &rows, ret_whole, ret_error);
+	whole->blocks = list;
+	whole->block_count = blocks;
+	check_shape(mapping, first->name,
+		fsdp_mul(list->turns * list->turn_numel, blocks, &whole->numel) &&
+			whole->numel <= INT64_MAX);
+	shape_whole(mapping, &rule, &parts[0], layers, &rows, whole);
 }
 
 /* A joined tensor replaces its first part. */
@@ -1100,14 +1067,13 @@ struct placed {
 	struct fsdp_mapped mapped;
 };
 
-static bool map_back(struct mapping *mapping, struct fsdp_error **ret_error)
+static void map_back(struct mapping *mapping)
 {
 	struct map_part *parts = FSDP_TAKE(mapping->arena, parts, mapping->count + 1);
 	struct placed *placed = FSDP_TAKE(mapping->arena, placed, mapping->count + 1);
 	unsigned char *used = FSDP_TAKE(mapping->arena, used, mapping->count + 1);
 	size_t count, made = 0;
-	if (parts == NULL || placed == NULL || used == NULL)
-		return fsdp_arena_fail(mapping->arena, ret_error);
+	mapping->parts = parts;
 	/* Which tensor is a part of what, and how many are any. */
 	count = 0;
 	for (size_t i = 0; i < mapping->count; i++) {
@@ -1130,8 +1096,8 @@ static bool map_back(struct mapping *mapping, struct fsdp_error **ret_error)
 	for (size_t i = 0; i < mapping->count; i++) {
 		if (used[i] != 0)
 			continue;
-		if (mapping->strict)
-			return fail_row(&mapping->list[i], ret_error);
+		require(mapping,
+			!mapping->strict || fail_row(mapping, &mapping->list[i]));
 		placed[made++] = (struct placed){ i, mapping->list[i] };
 	}
 	for (size_t i = 0, end; i < count; i = end) {
@@ -1139,37 +1105,40 @@ static bool map_back(struct mapping *mapping, struct fsdp_error **ret_error)
 		for (end = i + 1; end < count && are_of_one(&parts[i], &parts[end]);)
 			end++;
 		one->item = parts[i].item;
-		if (join_one(mapping, parts + i, end - i, &one->mapped, ret_error)) {
+		mapping->at = i;
+		mapping->some = end - i;
+		mapping->whole = &one->mapped;
+		if (try_to(mapping, join_one)) {
 			++made;
 			continue;
 		}
-		if (mapping->strict || !mapping->unfit)
-			return false;
-		mapping->unfit = false;
-		fsdp_error_free(*ret_error);
-		*ret_error = NULL;
 		for (size_t k = i; k < end; k++)
 			placed[made++] = (struct placed){ parts[k].item,
 				mapping->list[parts[k].item] };
 	}
 	FSDP_SORT(placed, made, FSDP_BY(placed, item));
-	for (size_t i = 0; i < made; i++) {
-		struct fsdp_mapped *to = add(mapping, ret_error);
-		if (to == NULL)
-			return false;
-		*to = placed[i].mapped;
-	}
-	return true;
+	for (size_t i = 0; i < made; i++)
+		*add(mapping) = placed[i].mapped;
 }
 
 /* ---- all ---- */
+
+static void map_all(void *context)
+{
+	struct mapping *mapping = context;
+	if (mapping->table->back) {
+		map_back(mapping);
+	} else {
+		map_forward(mapping);
+		mapping_join_ranks(mapping);
+	}
+}
 
 bool fsdp_mapping_apply(const struct fsdp_map *map, const struct fsdp_map_sizes *sizes,
 	const struct fsdp_mapped *list, size_t count, bool strict,
 	struct fsdp_arena *arena, struct fsdp_mapped **ret_list, size_t *ret_count,
 	struct fsdp_error **ret_error)
 {
-	struct fsdp_error *error = NULL;
 	struct mapping mapping = {
 		.sizes = sizes,
 		.table = fsdp_map_choose(map, list, count),
@@ -1181,16 +1150,9 @@ bool fsdp_mapping_apply(const struct fsdp_map *map, const struct fsdp_map_sizes 
 	for (size_t i = 0; i < count; i++)
 		if (list[i].own && list[i].rank >= mapping.ranks)
 			mapping.ranks = list[i].rank + 1;
-	bool good = mapping.table->back ? map_back(&mapping, &error)
-					: map_forward(&mapping, &error) &&
-						  mapping_join_ranks(mapping.made,
-							  &mapping.made_count,
-							  mapping.ranks, arena, &error);
-	if (!good && ret_error != NULL && *ret_error == NULL)
-		*ret_error = error;
-	else
-		fsdp_error_free(error);
+	bool good = fsdp_arena_try(arena, map_all, &mapping);
 	*ret_list = mapping.made;
 	*ret_count = mapping.made_count;
-	return good;
+	return good || (mapping.error != NULL ? fsdp_fail_with(ret_error, mapping.error)
+					      : fsdp_arena_fail(arena, ret_error));
 }

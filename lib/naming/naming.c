@@ -104,17 +104,13 @@ static size_t write_name(
 	return size;
 }
 
-bool fsdp_map_name(struct fsdp_arena *arena, struct fsdp_span pattern,
-	const struct fsdp_captures *captures, struct fsdp_span *ret_name,
-	struct fsdp_error **ret_error)
+struct fsdp_span fsdp_map_name(struct fsdp_arena *arena, struct fsdp_span pattern,
+	const struct fsdp_captures *captures)
 {
 	size_t size = write_name(pattern, captures, NULL);
 	unsigned char *text = fsdp_arena_take(arena, size + 1, 1);
-	if (text == NULL)
-		return fsdp_arena_fail(arena, ret_error);
 	write_name(pattern, captures, text);
-	*ret_name = fsdp_span(text, size);
-	return true;
+	return fsdp_span(text, size);
 }
 
 /* ---- rows ---- */

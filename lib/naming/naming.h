@@ -239,9 +239,8 @@ size_t fsdp_map_lacking(struct fsdp_span pattern, const struct fsdp_captures *ca
 /* The number in digits; FSDP_UNKNOWN: no digits. */
 uint64_t fsdp_map_digits(struct fsdp_span digits);
 
-/* A name with the captures in their places, in the arena. */
-bool fsdp_map_name(struct fsdp_arena *arena, struct fsdp_span pattern,
-	const struct fsdp_captures *captures, struct fsdp_span *ret_name,
-	struct fsdp_error **ret_error);
+/* A name with the captures in their places, in the arena, which leaves. */
+struct fsdp_span fsdp_map_name(struct fsdp_arena *arena, struct fsdp_span pattern,
+	const struct fsdp_captures *captures);
 
 #endif
