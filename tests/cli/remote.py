@@ -645,6 +645,23 @@ def redirects():
     check("a long answer is not searched to its end", (code != 4 or not searched or max(searched) > 11000) and (code, searched))
 
 
+def profiles():
+    """A profile that nothing on this machine can read."""
+    helper = module()
+    store = helper.Obstore.__new__(helper.Obstore)
+    store.scheme, kept = "s3", sys.modules.get("boto3")
+    sys.modules["boto3"] = None
+    try:
+        found = store.options({"AWS_PROFILE": "nobody"})
+    except helper.Fail as failure:
+        found = failure.code, failure.detail
+    finally:
+        sys.modules.pop("boto3")
+        sys.modules.update({"boto3": kept} if kept else {})
+    check("a profile without boto3 and the AWS CLI", found != (
+        helper.NO_CREDENTIALS, "AWS_PROFILE needs the package boto3, or aws configure export-credentials") and found)
+
+
 class Proxy(http.server.BaseHTTPRequestHandler):
     """Leads to servers on this machine who has the password."""
 
@@ -1006,6 +1023,7 @@ with tempfile.TemporaryDirectory() as repository:
     locked(servers)
     hostile(servers)
 redirects()
+profiles()
 greedy()
 store_faults()
 s3()

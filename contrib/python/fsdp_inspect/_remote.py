@@ -436,6 +436,8 @@ class Obstore(Store):
             with contextlib.suppress(OSError, subprocess.SubprocessError):
                 found = subprocess.run(words, timeout=30, capture_output=True, text=True).stdout
                 env.update(line.split("=", 1) for line in found.split() if line[:4] == "AWS_")
+            if env.get("AWS_PROFILE") and not env.get("AWS_ACCESS_KEY_ID"):
+                raise Fail(NO_CREDENTIALS, "AWS_PROFILE needs the package boto3, or aws configure export-credentials")
         is_alone = env.get("AWS_EC2_METADATA_DISABLED", "").lower() == "true"  # obstore asks it
         if is_alone and not any(name.startswith(CREDENTIALS) and env[name] for name in env):
             raise Fail(NO_CREDENTIALS)
