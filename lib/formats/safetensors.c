@@ -916,8 +916,8 @@ static void check_sorted(
 					? "%llu byte before the tensor belongs to none"
 				: hole ? "%llu bytes before the tensor belong to none"
 				: bytes == 1
-					? "the tensor shares %llu byte with the one before"
-					: "the tensor shares %llu bytes with the one before",
+					? "the tensor overlaps the tensor before it by %llu byte"
+					: "the tensor overlaps the tensor before it by %llu bytes",
 				FSDP_LLU(bytes));
 		}
 		if (ranges[i].end > end)

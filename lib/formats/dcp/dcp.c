@@ -712,7 +712,7 @@ static void add_piece(struct dcp *dcp, uint32_t tensor, uint32_t item_id,
 	if (chunk->info == FSDP_NONE) {
 		fsdp_find(findings, FSDP_RULE_STORAGE_ENTRY_MISSING,
 			FSDP_PLACE(.file = dcp->meta.file, .tensor = item->text),
-			".metadata has no file and offset of a piece");
+			".metadata lists a piece without its file and offset");
 	} else {
 		const struct fsdp_dcp_info *info =
 			fsdp_vec_at(&dcp->meta.infos, chunk->info);
@@ -1064,7 +1064,7 @@ static void add_object(struct dcp *dcp, uint32_t item_id)
 	if (item->info == FSDP_NONE) {
 		fsdp_find(&dcp->reading->model->findings, FSDP_RULE_STORAGE_ENTRY_MISSING,
 			FSDP_PLACE(.file = dcp->meta.file, .tensor = item->text),
-			".metadata has no file and offset of the value");
+			".metadata lists the value without its file and offset");
 		fsdp_build_value(dcp->reading->model, &value);
 		return;
 	}
@@ -1188,11 +1188,10 @@ static void check_files(struct dcp *dcp)
 				FSDP_PLACE(.file = path, .offset = begin,
 					.length = file->needed - begin,
 					.tensor = item->text),
-				file->bad_count == 1
-					? "file is truncated: file size is %llu, .metadata lists data up to byte %llu (%u item affected)"
-					: "file is truncated: file size is %llu, .metadata lists data up to byte %llu (%u items affected)",
+				"file is %s%.0llu, .metadata lists data up to byte %llu (%u item%s affected)",
+				file->size == 0 ? "empty" : "truncated: file size is ",
 				FSDP_LLU(file->size), FSDP_LLU(file->needed),
-				file->bad_count);
+				file->bad_count, file->bad_count == 1 ? "" : "s");
 		} else if (file->bad_count == 0 && file->used < file->size &&
 			   !is_one_item(dcp->folder, path)) {
 			dcp->reading->model->unaccounted += file->size - file->used;
