@@ -482,10 +482,10 @@ static void lines_agree(const struct flight *flight)
 	}
 	if (joined->problem == NULL && flight->is_alone && is_log)
 		out_values_line(out, NULL,
-			"only rank {} printed {}: the other ranks are unknown",
+			"only the log of rank {} {}: the other ranks are unknown",
 			value_integer(joined->watches[0].rank),
-			value_word(joined->log_rank_count == 1 ? "such lines"
-							       : "where it waits"));
+			value_word(joined->log_rank_count == 1 ? "has failed collectives"
+							       : "shows where it waits"));
 	else if (joined->problem == NULL && flight->is_alone)
 		out_values_line(out, NULL,
 			"only the dump of rank {} is readable: the other ranks are unknown",
