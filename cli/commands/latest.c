@@ -1353,7 +1353,7 @@ static void print_cost(struct latest *latest)
 		return;
 	run_total(latest->run,
 		latest->named > 0 && old > 0
-			? "%zu checkpoint%s, %s (* marks the newest good; the rest: %s)"
+			? "%zu checkpoint%s, %s (* marks the newest good; the others: %s)"
 			: "%zu checkpoint%s, %s",
 		latest->count, latest->count == 1 ? "" : "s",
 		out_bytes(latest->run->out, all, total),

@@ -112,7 +112,7 @@ static void run_rules(struct run *run)
 		out_line(run->out, "fix", "%s", rule->fix);
 		if (rule->severity != FSDP_NOTE && rule->subject == FSDP_SCOPE_TENSORS &&
 			rule->level <= FSDP_LEVEL_HEADERS)
-			out_line(run->out, "stops", "export, where it is an error");
+			out_line(run->out, "blocks", "export, if its severity is error");
 		if (rule->level == FSDP_LEVEL_DATA || rule->level == FSDP_LEVEL_VALUES)
 			out_line(run->out, "needs", "audit --data%s",
 				rule->level == FSDP_LEVEL_VALUES ? " --values" : "");
