@@ -236,6 +236,8 @@ static void lines_stacks(const struct replay *replay, const struct fsdp_memory *
 	free(rows);
 }
 
+enum { LARGE_SEGMENT = 20 << 20 };
+
 /* PyTorch releases cached segments before it gives up, so unused memory is then in partly
  * used segments. */
 static void line_oom_cause(struct out *out, const struct fsdp_memory_device *state,
@@ -247,16 +249,25 @@ static void line_oom_cause(struct out *out, const struct fsdp_memory_device *sta
 		i++;
 	if (event.active_bytes < 0 || event.reserved_bytes < event.active_bytes)
 		return;
-	const uint64_t unused = (uint64_t)(event.reserved_bytes - event.active_bytes);
-	const bool is_scattered = oom->device_free_bytes >= oom->requested_bytes ||
-				  unused >= oom->requested_bytes - oom->device_free_bytes;
+	/* A segment of the device has 20 MiB or more, except for small tensors. */
+	const uint64_t unused = (uint64_t)(event.reserved_bytes - event.active_bytes),
+		       least = oom->requested_bytes > LARGE_SEGMENT ? oom->requested_bytes
+								    : LARGE_SEGMENT;
+	const bool is_limited = oom->device_free_bytes / 2 >= least,
+		   is_scattered = !is_limited && unused != 0 &&
+				  (oom->device_free_bytes >= oom->requested_bytes ||
+					  unused >= oom->requested_bytes -
+							    oom->device_free_bytes);
 	out_values_line(out, NULL, "  {}: this process had {} reserved, {} in use; {}",
-		value_word(is_scattered ? "fragmentation is possible"
-					: "fragmentation is not the cause"),
+		value_word(is_limited     ? "the device had enough memory"
+			   : is_scattered ? "fragmentation is possible"
+					  : "fragmentation is not the cause"),
 		value_bytes((uint64_t)event.reserved_bytes),
 		value_bytes((uint64_t)event.active_bytes),
 		value_word(
-			is_scattered
+			is_limited
+				? "look for a limit: torch.cuda.set_per_process_memory_fraction"
+			: is_scattered
 				? "try PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True"
 				: "make this allocation smaller, or free other memory before it"));
 	out_line(out, NULL,
