@@ -1182,14 +1182,13 @@ bool audit_check(struct audit *audit, struct run *run, struct fsdp_error **ret_e
 	verdict->detail = fsdp_level_name(auditing.audit->level);
 	if (checkpoint != NULL) {
 		const struct fsdp_format format = fsdp_checkpoint_format(checkpoint);
+		const char *title = format.title != NULL ? format.title : format.family;
 		struct name_buffer name = { 0 };
 
-		verdict->format = collected_text(run->collected,
-			format.title != NULL ? format.title : format.family)
-					  .data;
+		verdict->format = collected_text(run->collected, title).data;
 		/* torch.load() and a bare safetensors file are for any program. */
 		verdict->program =
-			strncmp(verdict->format, "Diffusers", 9) == 0 ? "diffusers"
+			strncmp(title, "Diffusers", 9) == 0 ? "diffusers"
 			: format.writer != NULL && strncmp(format.writer, "torch", 5) != 0
 				? collected_text(run->collected, format.writer).data
 				: NULL;
