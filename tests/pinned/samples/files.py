@@ -68,6 +68,17 @@ class Folder:
         assert old in content, (name, old)
         self.write(name, content.replace(old, new))
 
+    def within(self, name):
+        """A folder of this folder."""
+        return Folder(os.path.join(self.path, name))
+
+    def folders(self, titles):
+        """Folders 00, 01, ... that a case goes through, each with a title to print."""
+        for number, title in enumerate(titles):
+            one = self.within(f"{number:02}")
+            one.write("title", title, "\n")
+            yield one
+
     def remove(self, name):
         path = os.path.join(self.path, name)
         shutil.rmtree(path) if os.path.isdir(path) else os.remove(path)
