@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What samples are made of: files of a folder, and the bytes of formats."""
 
+import glob
 import json
 import math
 import os
@@ -8,6 +9,7 @@ import shutil
 import struct
 
 TESTDATA = os.path.realpath(os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "..", "testdata"))
+BLOCK = 4096
 
 
 def sample(function):
@@ -83,22 +85,55 @@ class Folder:
         path = os.path.join(self.path, name)
         shutil.rmtree(path) if os.path.isdir(path) else os.remove(path)
 
+    def directory(self, name):
+        os.makedirs(os.path.join(self.path, name), exist_ok=True)
 
-def safetensors(tensors, **metadata):
+    def move(self, old, new):
+        os.rename(os.path.join(self.path, old), self.at(new))
+
+    def link(self, target, name):
+        os.symlink(target, self.at(name))
+
+    def names(self, pattern):
+        """Of files, in order."""
+        return sorted(glob.glob(pattern, root_dir=self.path))
+
+    def change(self, name, at, content):
+        """Writes these bytes over those of a file."""
+        with open(os.path.join(self.path, name), "r+b") as stream:
+            stream.seek(at)
+            stream.write(content)
+
+    def write_with_holes(self, name, content):
+        """The same file as of write(), with holes for the blocks that are 0."""
+        self.write(name)
+        for at in range(0, len(content), BLOCK):
+            block = content[at:at + BLOCK]
+            if block.strip(b"\0"):
+                self.change(name, at, block)
+        os.truncate(os.path.join(self.path, name), len(content))
+
+    def apart(self, name):
+        """A folder in it that has testdata/, too: the same names with other files."""
+        self.link(TESTDATA, os.path.join(name, "testdata"))
+        return self.within(name)
+
+
+def safetensors(tensors, alignment=8, **metadata):
     """The bytes of a safetensors file of name -> (dtype, shape, bytes)."""
     header, at = {"__metadata__": metadata} if metadata else {}, 0
     for name, (dtype, shape, content) in tensors.items():
         header[name] = {"dtype": dtype, "shape": shape, "data_offsets": [at, at + len(content)]}
         at += len(content)
     text = json.dumps(header, separators=(",", ":")).encode()
-    text += b" " * (-len(text) % 8)
+    text += b" " * (-len(text) % alignment)
     return struct.pack("<Q", len(text)) + text + b"".join(content for _, _, content in tensors.values())
 
 
 def plain_zip(members):
-    """A zip of name -> bytes, stored, without checksums and times."""
-    local, central = b"", b""
-    for name, content in members.items():
+    """A zip of (name, bytes), stored, without checksums and times."""
+    local, central, members = b"", b"", list(members)
+    for name, content in members:
         name, sizes = name.encode(), struct.pack("<III", 0, len(content), len(content))
         central += b"PK\1\2" + bytes(12) + sizes + struct.pack("<HH10xI", len(name), 0, len(local)) + name
         local += b"PK\3\4" + bytes(10) + sizes + struct.pack("<HH", len(name), 0) + name + content
@@ -143,9 +178,17 @@ def list_of(*items):
     return b"(l" + b"".join(item + b"a" for item in items)
 
 
-def dict_of(items):
+def unicode(value):
+    return b"V%s\n" % value.encode()
+
+
+def binary_unicode(value):
+    return b"X" + struct.pack("<I", len(value)) + value.encode()
+
+
+def dict_of(items, key=text):
     """Of name -> pickled value."""
-    return b"(d" + b"".join(text(key) + value + b"s" for key, value in items.items())
+    return b"(d" + b"".join(key(name) + value + b"s" for name, value in items.items())
 
 
 def built(path, state=None):

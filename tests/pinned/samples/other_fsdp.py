@@ -23,7 +23,7 @@ def write_rank(folder, name, lengths, metadata, block):
         "x/data.pkl": pickled(dict_of({"model": dict_of(vectors), **metadata})),
         **{f"x/data/{key}": block for key in lengths},
         "x/version": b"3\n",
-    }))
+    }.items()))
 
 
 # ---- fairscale ----
