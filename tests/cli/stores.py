@@ -219,7 +219,7 @@ def hub(tree, scratch):
 def nginx(tree, scratch):
     port = free_port()
     with open(scratch + "/nginx.conf", "w", encoding="ascii") as stream:
-        stream.write(f"daemon off; pid {scratch}/pid; error_log /dev/null; events {{}} http {{ access_log off; "
+        stream.write(f"daemon off; master_process off; pid {scratch}/pid; error_log /dev/null; events {{}} http {{ access_log off; "
                      + "".join(f"{name}_temp_path {scratch}/{name}; " for name in ("client_body", "proxy", "fastcgi", "uwsgi", "scgi"))
                      + f"server {{ listen 127.0.0.1:{port}; root {tree}; }} }}")
     os.chmod(os.path.dirname(tree), 0o755)
