@@ -126,7 +126,7 @@ static void apply(struct fsdp_compare *compare, const struct exchange *exchange)
 	}
 }
 
-void fsdp_compare_match_prefixes(struct fsdp_compare *compare)
+static void match_prefixes(struct fsdp_compare *compare)
 {
 	const struct fsdp_compared_side *side = &compare->sides[0];
 	size_t tries = 0;
@@ -206,7 +206,7 @@ struct named_value {
 	uint32_t value;
 };
 
-bool fsdp_compare_entries(struct fsdp_compare *compare, struct fsdp_error **ret_error)
+static void compare_entries(struct fsdp_compare *compare)
 {
 	struct named_value *lists[2];
 	size_t counts[2];
@@ -214,16 +214,12 @@ bool fsdp_compare_entries(struct fsdp_compare *compare, struct fsdp_error **ret_
 		const struct fsdp_checkpoint *checkpoint = compare->sides[i].checkpoint;
 		size_t count = fsdp_value_count(checkpoint);
 		struct named_value *list = FSDP_TAKE(&compare->arena, list, count + 1);
-		if (list == NULL)
-			return fsdp_arena_fail(&compare->arena, ret_error);
 		for (uint32_t k = 0; k < count; k++) {
 			list[k].value = k;
 			/* The name of an entry, in the arena. */
 			uint32_t name = fsdp_value(checkpoint, k).name;
 			size_t size = fsdp_name_write(checkpoint, name, NULL, 0);
 			char *text = fsdp_arena_take(&compare->arena, size + 1, 1);
-			if (text == NULL)
-				return fsdp_arena_fail(&compare->arena, ret_error);
 			fsdp_name_write(checkpoint, name, text, size);
 			list[k].name = fsdp_span(text, size);
 		}
@@ -232,8 +228,6 @@ bool fsdp_compare_entries(struct fsdp_compare *compare, struct fsdp_error **ret_
 		counts[i] = count;
 	}
 	compare->values = FSDP_TAKE(&compare->arena, compare->values, counts[0] + 1);
-	if (compare->values == NULL)
-		return fsdp_arena_fail(&compare->arena, ret_error);
 	bool same = counts[0] == counts[1];
 	for (size_t i = 0; same && i < counts[0]; i++)
 		same = fsdp_span_equal(lists[0][i].name, lists[1][i].name);
@@ -254,7 +248,6 @@ bool fsdp_compare_entries(struct fsdp_compare *compare, struct fsdp_error **ret_
 	}
 	FSDP_SORT(compare->values, compare->facts.value_count,
 		FSDP_BY(compare->values, sides[0]));
-	return true;
 }
 
 /*
@@ -263,14 +256,10 @@ bool fsdp_compare_entries(struct fsdp_compare *compare, struct fsdp_error **ret_
 
 /* ---- names of a checkpoint ---- */
 
-static bool add_names(
-	struct fsdp_naming *naming, bool stored, struct fsdp_error **ret_error)
+static void add_names(struct fsdp_naming *naming, bool stored)
 {
 	size_t count = fsdp_tensor_count(naming->checkpoint);
-	uint64_t cleaned;
 	naming->list = FSDP_TAKE(naming->arena, naming->list, count + 1);
-	if (naming->list == NULL)
-		return fsdp_arena_fail(naming->arena, ret_error);
 	for (uint32_t i = 0; i < count; i++) {
 		struct fsdp_tensor tensor = fsdp_tensor(naming->checkpoint, i);
 		/* A FlatParameter whose parameters are listed too is not a tensor of the
@@ -278,7 +267,7 @@ static bool add_names(
 		if (stored || (tensor.flags & FSDP_TENSOR_SPREAD) == 0)
 			naming->list[naming->count++].tensor = i;
 	}
-	return fsdp_naming_take(naming, stored, &cleaned, ret_error);
+	(void)fsdp_naming_take(naming, stored);
 }
 
 static void strip(struct fsdp_compare *compare, struct fsdp_naming *naming, unsigned side,
@@ -286,23 +275,6 @@ static void strip(struct fsdp_compare *compare, struct fsdp_naming *naming, unsi
 {
 	if (above.data != NULL && fsdp_naming_strip(naming, above))
 		compare->facts.stripped[side] = above;
-}
-
-/* The prefix that was asked for, without its dot. */
-static bool strip_given(struct fsdp_compare *compare, struct fsdp_naming naming[2],
-	const char *prefix, struct fsdp_error **ret_error)
-{
-	struct fsdp_span above = fsdp_span_text(prefix);
-	if (above.size != 0 && above.data[above.size - 1] == '.')
-		above.size--;
-	if (above.size == 0)
-		return true;
-	above = fsdp_arena_copy(&compare->arena, above);
-	if (above.data == NULL)
-		return fsdp_arena_fail(&compare->arena, ret_error);
-	for (unsigned side = 0; side < 2; side++)
-		strip(compare, &naming[side], side, above);
-	return true;
 }
 
 static void add(struct fsdp_compared_side *side, const struct fsdp_compare_tensor *facts)
@@ -330,8 +302,6 @@ static bool map_tensors(const struct fsdp_naming *naming, unsigned side,
 			options->sides[!side].checkpoint },
 	};
 	struct fsdp_mapped *list = FSDP_TAKE(naming->arena, list, naming->count + 1);
-	if (list == NULL)
-		return fsdp_arena_fail(naming->arena, ret_error);
 	for (size_t i = 0; i < naming->count; i++) {
 		const struct fsdp_named *named = &naming->list[i];
 		struct fsdp_tensor tensor =
@@ -353,8 +323,8 @@ static bool map_tensors(const struct fsdp_naming *naming, unsigned side,
 		       naming->arena, ret_list, ret_count, ret_error);
 }
 
-static bool add_name(struct fsdp_compare *compare, unsigned side,
-	const struct fsdp_compare_name *from, struct fsdp_error **ret_error)
+static void add_name(
+	struct fsdp_compare *compare, unsigned side, const struct fsdp_compare_name *from)
 {
 	struct fsdp_compare_tensor facts = {
 		.name = fsdp_arena_copy(&compare->arena, from->name),
@@ -362,32 +332,22 @@ static bool add_name(struct fsdp_compare *compare, unsigned side,
 		.dtype = from->dtype,
 		.dims = from->dims,
 	};
-	if (facts.name.data == NULL)
-		return fsdp_arena_fail(&compare->arena, ret_error);
 	if (from->shape != NULL) {
 		int64_t *shape =
 			FSDP_TAKE(&compare->arena, shape, (size_t)from->dims + 1);
-		if (shape == NULL)
-			return fsdp_arena_fail(&compare->arena, ret_error);
 		memcpy(shape, from->shape, from->dims * sizeof *shape);
 		facts.shape = shape;
 	}
 	add(&compare->sides[side], &facts);
-	return true;
 }
 
-static bool make_room(struct fsdp_compare *compare, unsigned side, size_t count,
-	struct fsdp_error **ret_error)
+static void make_room(struct fsdp_compare *compare, unsigned side, size_t count)
 {
 	struct fsdp_compared_side *to = &compare->sides[side];
 	to->list = FSDP_TAKE(&compare->arena, to->list, count + 1);
 	to->only = FSDP_TAKE(&compare->arena, to->only, count + 1);
 	to->sorted = FSDP_TAKE(&compare->arena, to->sorted, count + 1);
 	to->kept = FSDP_TAKE(&compare->arena, to->kept, count + 1);
-	if (to->list != NULL && to->only != NULL && to->sorted != NULL &&
-		to->kept != NULL)
-		return true;
-	return fsdp_arena_fail(&compare->arena, ret_error);
 }
 
 static bool add_side(struct fsdp_compare *compare, const struct fsdp_naming *naming,
@@ -398,16 +358,15 @@ static bool add_side(struct fsdp_compare *compare, const struct fsdp_naming *nam
 	size_t count;
 	if (naming->checkpoint == NULL) {
 		const struct fsdp_compare_side *from = &options->sides[side];
-		bool good = make_room(compare, side, from->name_count, ret_error);
-		for (size_t i = 0; good && i < from->name_count; i++)
+		make_room(compare, side, from->name_count);
+		for (size_t i = 0; i < from->name_count; i++)
 			if (is_chosen(options, side, FSDP_NONE, from->names[i].name))
-				good = add_name(
-					compare, side, &from->names[i], ret_error);
-		return good;
+				add_name(compare, side, &from->names[i]);
+		return true;
 	}
-	if (!map_tensors(naming, side, options, &list, &count, ret_error) ||
-		!make_room(compare, side, count, ret_error))
+	if (!map_tensors(naming, side, options, &list, &count, ret_error))
 		return false;
+	make_room(compare, side, count);
 	struct fsdp_compared_side *to = &compare->sides[side];
 	for (size_t i = 0; i < count; i++) {
 		const struct fsdp_mapped *mapped = &list[i];
@@ -424,7 +383,8 @@ static bool add_side(struct fsdp_compare *compare, const struct fsdp_naming *nam
 	return true;
 }
 
-bool fsdp_compare_take(struct fsdp_compare *compare,
+/* The tensors of both sides under the names that are compared. */
+static bool list_tensors(struct fsdp_compare *compare,
 	const struct fsdp_compare_options *options, struct fsdp_error **ret_error)
 {
 	struct fsdp_naming naming[2];
@@ -435,9 +395,8 @@ bool fsdp_compare_take(struct fsdp_compare *compare,
 			.arena = &compare->arena,
 			.weights_only = true,
 		};
-		if (naming[side].checkpoint != NULL &&
-			!add_names(&naming[side], options->stored_names, ret_error))
-			return false;
+		if (naming[side].checkpoint != NULL)
+			add_names(&naming[side], options->stored_names);
 	}
 	if (options->strip == NULL && !options->stored_names) {
 		/* The container of a model, unless both have the same. */
@@ -450,12 +409,12 @@ bool fsdp_compare_take(struct fsdp_compare *compare,
 			for (unsigned side = 0; side < 2; side++)
 				strip(compare, &naming[side], side, above[side]);
 	}
-	bool good = (options->strip == NULL ||
-			    strip_given(compare, naming, options->strip, ret_error)) &&
-		    fsdp_naming_rename(&naming[0], options->renames,
-			    options->rename_count, ret_error);
+	for (unsigned side = 0; side < 2 && options->strip != NULL; side++)
+		strip(compare, &naming[side], side,
+			fsdp_naming_prefix(&naming[0], options->strip));
+	fsdp_naming_rename(&naming[0], options->renames, options->rename_count);
 	compare->facts.idle_renames = naming[0].idle_renames;
-	return good && add_side(compare, &naming[0], 0, options, ret_error) &&
+	return add_side(compare, &naming[0], 0, options, ret_error) &&
 	       add_side(compare, &naming[1], 1, options, ret_error);
 }
 
@@ -515,16 +474,14 @@ static size_t find_name(const struct fsdp_compared_side *side, struct fsdp_span 
 		       : side->count;
 }
 
-static bool excuse(struct fsdp_compare *compare, struct fsdp_error **ret_error)
+static void excuse(struct fsdp_compare *compare)
 {
 	for (unsigned i = 0; i < 2; i++) {
 		struct fsdp_compared_side *side = &compare->sides[i];
 		if (side->checkpoint == NULL)
 			continue;
-		unsigned char *shared =
-			calloc(fsdp_tensor_count(side->checkpoint) + 1, 1);
-		if (shared == NULL)
-			return fsdp_fail_memory(ret_error);
+		unsigned char *shared = FSDP_TAKE(
+			&compare->arena, shared, fsdp_tensor_count(side->checkpoint) + 1);
 		/* Tied tensors with one of them in a pair: writers keep one name. A
 		 * tensor made by a map is not tied to its source. */
 		for (size_t k = 0; k < side->count; k++)
@@ -548,18 +505,15 @@ static bool excuse(struct fsdp_compare *compare, struct fsdp_error **ret_error)
 			size_t other = find_name(side, rest);
 			one->excused = other < side->count && side->list[other].paired;
 		}
-		free(shared);
 	}
-	return true;
 }
 
-bool fsdp_compare_match(struct fsdp_compare *compare, struct fsdp_error **ret_error)
+/* Pairs of one name, then of names that differ in their first segments. */
+static void match(struct fsdp_compare *compare)
 {
 	size_t most = (size_t)fsdp_min(compare->sides[0].count, compare->sides[1].count);
 	compare->pairs = FSDP_TAKE(&compare->arena, compare->pairs, most + 1);
 	compare->renamed = FSDP_TAKE(&compare->arena, compare->renamed, most + 1);
-	if (compare->pairs == NULL || compare->renamed == NULL)
-		return fsdp_arena_fail(&compare->arena, ret_error);
 	sort(&compare->sides[0]);
 	sort(&compare->sides[1]);
 	/* Both lists are in order of names; of one name the first with the first, and so
@@ -574,8 +528,8 @@ bool fsdp_compare_match(struct fsdp_compare *compare, struct fsdp_error **ret_er
 		i += order <= 0;
 		k += order >= 0;
 	}
-	fsdp_compare_match_prefixes(compare);
-	return excuse(compare, ret_error);
+	match_prefixes(compare);
+	excuse(compare);
 }
 
 void fsdp_compare_list(struct fsdp_compare *compare)
@@ -890,7 +844,7 @@ enum { NAME_ROOM = 1024 }; /* bytes of memory for each name of a list */
 
 /* ---- making one ---- */
 
-void fsdp_compare_count(struct fsdp_compare *compare)
+static void count_pairs(struct fsdp_compare *compare)
 {
 	struct fsdp_compare_facts *facts = &compare->facts;
 	facts->same = facts->changed = facts->unread = 0;
@@ -903,9 +857,29 @@ void fsdp_compare_count(struct fsdp_compare *compare)
 	}
 }
 
+/* What is asked while it runs. */
+struct asked {
+	struct fsdp_compare *compare;
+	const struct fsdp_compare_options *options;
+	struct fsdp_error *error;
+	bool good;
+};
+
+static void list_pairs(void *context)
+{
+	struct asked *asked = context;
+	struct fsdp_compare *compare = asked->compare;
+	asked->good = list_tensors(compare, asked->options, &asked->error);
+	if (!asked->good)
+		return;
+	match(compare);
+	fsdp_compare_list(compare);
+}
+
 static bool make(struct fsdp_compare *compare, const struct fsdp_compare_options *options,
 	struct fsdp_error **ret_error)
 {
+	struct asked asked = { .compare = compare, .options = options };
 	/* A list is the user's own: it may have what it needs. */
 	const struct fsdp_checkpoint *checkpoints[2];
 	uint64_t names = 0, room;
@@ -919,11 +893,12 @@ static bool make(struct fsdp_compare *compare, const struct fsdp_compare_options
 		!fsdp_add(fsdp_checkpoint_room(checkpoints, count), names, &room))
 		room = UINT64_MAX;
 	if (!fsdp_arena_init_chosen(&compare->arena, &compare->budget, options->limits,
-		    options->limit_count, room, ret_error) ||
-		!fsdp_compare_take(compare, options, ret_error) ||
-		!fsdp_compare_match(compare, ret_error))
+		    options->limit_count, room, ret_error))
 		return false;
-	fsdp_compare_list(compare);
+	if (!fsdp_arena_try(&compare->arena, list_pairs, &asked))
+		return fsdp_arena_fail(&compare->arena, ret_error);
+	if (!asked.good)
+		return fsdp_fail_with(ret_error, asked.error);
 	for (size_t i = 0; i < compare->facts.pair_count; i++)
 		fsdp_compare_describe(compare, &compare->pairs[i]);
 	/* No hint "piece of one rank" where another tensor has other lengths in two
@@ -942,7 +917,7 @@ static bool make(struct fsdp_compare *compare, const struct fsdp_compare_options
 	for (size_t i = 0; i < compare->facts.pair_count && is_other_width; i++)
 		if (compare->pairs[i].hint == FSDP_HINT_PIECE)
 			compare->pairs[i].hint = FSDP_HINT_NONE;
-	fsdp_compare_count(compare);
+	count_pairs(compare);
 	return true;
 }
 
@@ -976,21 +951,26 @@ void fsdp_compare_free(struct fsdp_compare *compare)
 	free(compare);
 }
 
+static void list_values(void *context)
+{
+	struct fsdp_compare *compare = context;
+	compare_entries(compare);
+	compare->failed =
+		FSDP_TAKE(&compare->arena, compare->failed, FSDP_COMPARE_FAILURES);
+}
+
 bool fsdp_compare_values(struct fsdp_compare *compare,
 	const struct fsdp_compare_values_options *options, struct fsdp_error **ret_error)
 {
 	struct fsdp_compare_values_options known = { .size = sizeof known };
 	memcpy(&known, options, fsdp_min(options->size, sizeof known));
 	if (!fsdp_compare_elements(compare, &known, ret_error) ||
-		!fsdp_compare_explain(compare, ret_error) ||
-		!fsdp_compare_entries(compare, ret_error))
+		!fsdp_compare_explain(compare, ret_error))
 		return false;
+	if (!fsdp_arena_try(&compare->arena, list_values, compare))
+		return fsdp_arena_fail(&compare->arena, ret_error);
 	/* The pairs that are reported. */
 	struct fsdp_compare_facts *facts = &compare->facts;
-	compare->failed =
-		FSDP_TAKE(&compare->arena, compare->failed, FSDP_COMPARE_FAILURES);
-	if (compare->failed == NULL)
-		return fsdp_arena_fail(&compare->arena, ret_error);
 	for (size_t i = 0; i < facts->pair_count; i++) {
 		facts->compared += compare->pairs[i].compared;
 		if (compare->pairs[i].failure != NULL &&
@@ -999,7 +979,7 @@ bool fsdp_compare_values(struct fsdp_compare *compare,
 	}
 	if (compare->unread != NULL && facts->failure_count < FSDP_COMPARE_FAILURES)
 		compare->failed[facts->failure_count++] = SIZE_MAX;
-	fsdp_compare_count(compare);
+	count_pairs(compare);
 	return true;
 }
 

@@ -69,15 +69,6 @@ static inline struct fsdp_compared *fsdp_compared_at(
 
 /* ---- the steps, in their order ---- */
 
-/* The tensors of both sides under the names that are compared (compare.c). */
-bool fsdp_compare_take(struct fsdp_compare *compare,
-	const struct fsdp_compare_options *options, struct fsdp_error **ret_error);
-
-/* Pairs of one name, then of names that differ in their first segments (compare.c,
- * compare.c). */
-bool fsdp_compare_match(struct fsdp_compare *compare, struct fsdp_error **ret_error);
-void fsdp_compare_match_prefixes(struct fsdp_compare *compare);
-
 /* Puts pairs in the order of A, and lists what was left over (compare.c). */
 void fsdp_compare_list(struct fsdp_compare *compare);
 
@@ -98,12 +89,6 @@ bool fsdp_compare_elements(struct fsdp_compare *compare,
 /* How those that differ came about, and pairs of what was left over (probable-cause.c).
  */
 bool fsdp_compare_explain(struct fsdp_compare *compare, struct fsdp_error **ret_error);
-
-/* What is not a tensor (compare.c). */
-bool fsdp_compare_entries(struct fsdp_compare *compare, struct fsdp_error **ret_error);
-
-/* Counts what the pairs say (compare.c). */
-void fsdp_compare_count(struct fsdp_compare *compare);
 
 /* Whether both have the same shape and dtype, and these are known. */
 bool fsdp_compare_alike(

@@ -258,6 +258,13 @@ bool fsdp_export_head(const struct fsdp_export *plan, size_t index,
 
 /* ---- Which tensors, and as which dtype ---- */
 
+/* Leaves what makes the plan, with plan->error. */
+static void must(struct fsdp_export *plan, bool good)
+{
+	if (!good)
+		fsdp_arena_leave(&plan->arena);
+}
+
 enum { SIX_BITS = 6 };
 
 /* Why the format cannot store a tensor; NULL: it can. */
@@ -287,9 +294,8 @@ static const char *obstacle(
 	return row != NULL && row->name != NULL ? NULL : "safetensors has no such dtype";
 }
 
-static bool choose_one(struct fsdp_export *plan,
-	const struct fsdp_export_options *options, uint32_t index,
-	struct fsdp_error **ret_error)
+static void choose_one(struct fsdp_export *plan,
+	const struct fsdp_export_options *options, uint32_t index)
 {
 	struct fsdp_tensor tensor = fsdp_tensor(plan->checkpoint, index);
 	enum fsdp_skip_reason why =
@@ -310,28 +316,29 @@ static bool choose_one(struct fsdp_export *plan,
 		size_t size =
 			fsdp_name_write(plan->checkpoint, tensor.name, name, sizeof name);
 		bool fits = size <= sizeof name;
-		fsdp_fail(ret_error, FSDP_ERROR_UNSUPPORTED, FSDP_UNKNOWN,
+		fsdp_fail(&plan->error, FSDP_ERROR_UNSUPPORTED, FSDP_UNKNOWN,
 			"%.*s (%s) cannot be written: %s", fits ? (int)size : 15,
 			fits ? name : "a long-named one", fsdp_dtype(tensor.dtype)->name,
 			what);
-		if ((tensor.flags & FSDP_TENSOR_FLATTENED) != 0)
-			return fsdp_error_add_hint(ret_error,
-				"give the sharding plan (--plan), or omit it (--skip-unsupported)");
-		return fsdp_error_add_hint(
-			ret_error, "--skip-unsupported leaves such tensors out");
+		must(plan,
+			fsdp_error_add_hint(&plan->error, "%s",
+				(tensor.flags & FSDP_TENSOR_FLATTENED) != 0
+					? "give the sharding plan (--plan), or omit it (--skip-unsupported)"
+					: "--skip-unsupported leaves such tensors out"));
 	}
 	if (what != NULL)
 		why = FSDP_EXPORT_UNSUPPORTED;
 	plan->why[index] = (uint8_t)why;
 	if (why != FSDP_EXPORT_TAKEN)
-		return true;
+		return;
 	/* Whether the bytes of what is written can be counted at all. */
 	uint64_t bytes;
 	if (!fsdp_mul(tensor.numel, fsdp_dtype(dtype)->storage_bytes, &bytes) ||
 		bytes > INT64_MAX)
-		return fsdp_fail(ret_error, FSDP_ERROR_DAMAGED, FSDP_UNKNOWN,
-			"a tensor claims %llu elements, more bytes than can be",
-			FSDP_LLU(tensor.numel));
+		must(plan,
+			fsdp_fail(&plan->error, FSDP_ERROR_DAMAGED, FSDP_UNKNOWN,
+				"a tensor claims %llu elements, more bytes than can be",
+				FSDP_LLU(tensor.numel)));
 	uint32_t width = fsdp_dtype(dtype)->storage_bytes;
 	uint32_t width_read = fsdp_dtype(tensor.dtype)->storage_bytes;
 	unsigned rank = 0;
@@ -349,18 +356,15 @@ static bool choose_one(struct fsdp_export *plan,
 		.bytes = tensor.numel * width,
 		.packed = fsdp_tensor_is_packed(plan->checkpoint, index),
 	};
-	return true;
 }
 
 /* ---- tensors without a name ---- */
 
-static bool choose_hidden(struct fsdp_export *plan,
-	const struct fsdp_export_options *options, struct fsdp_error **ret_error)
+static void choose_hidden(
+	struct fsdp_export *plan, const struct fsdp_export_options *options)
 {
 	size_t count = fsdp_value_count(plan->checkpoint);
 	plan->left_values = FSDP_TAKE(&plan->arena, plan->left_values, count + 1);
-	if (plan->left_values == NULL)
-		return fsdp_arena_fail(&plan->arena, ret_error);
 	for (uint32_t i = 0; i < count; i++) {
 		struct fsdp_value value = fsdp_value(plan->checkpoint, i);
 		if (!value.hides_tensors || options->index_only)
@@ -375,38 +379,34 @@ static bool choose_hidden(struct fsdp_export *plan,
 			size_t size = fsdp_name_write(
 				plan->checkpoint, value.name, name, sizeof name);
 			size = size == 0 ? strlen(name) : fsdp_min(size, sizeof name);
-			fsdp_fail(ret_error, FSDP_ERROR_UNSUPPORTED, FSDP_UNKNOWN,
+			fsdp_fail(&plan->error, FSDP_ERROR_UNSUPPORTED, FSDP_UNKNOWN,
 				"%.*s (%.64s) contains tensors without a name; these cannot be written",
 				(int)size, name, value.type);
-			return fsdp_error_add_hint(
-				ret_error, "--skip-unsupported skips them");
+			must(plan, fsdp_error_add_hint(&plan->error,
+					   "--skip-unsupported skips them"));
 		}
 		plan->left_values[plan->left_value_count++] = i;
 	}
-	return true;
 }
 
 /* ---- all of them ---- */
 
 /* Which tensors: fills `why` and the items, without names. */
-static bool export_choose(struct fsdp_export *plan,
-	const struct fsdp_export_options *options, struct fsdp_error **ret_error)
+static void export_choose(
+	struct fsdp_export *plan, const struct fsdp_export_options *options)
 {
 	size_t count = fsdp_tensor_count(plan->checkpoint);
 	plan->why = FSDP_TAKE(&plan->arena, plan->why, count + 1);
 	plan->items = FSDP_TAKE(&plan->arena, plan->items, count + 1);
-	if (plan->why == NULL || plan->items == NULL)
-		return fsdp_arena_fail(&plan->arena, ret_error);
 	for (size_t i = 0; i < count; i++)
-		if (!choose_one(plan, options, (uint32_t)i, ret_error))
-			return false;
-	if (!choose_hidden(plan, options, ret_error))
-		return false;
+		choose_one(plan, options, (uint32_t)i);
+	choose_hidden(plan, options);
 	if (plan->item_count != 0)
-		return true;
-	fsdp_fail(ret_error, FSDP_ERROR_USAGE, FSDP_UNKNOWN,
+		return;
+	fsdp_fail(&plan->error, FSDP_ERROR_USAGE, FSDP_UNKNOWN,
 		"no tensors to write: no parameter or buffer was selected");
-	return fsdp_error_add_hint(ret_error, "fsdp-inspect ls shows the role of each");
+	must(plan, fsdp_error_add_hint(
+			   &plan->error, "fsdp-inspect ls shows the role of each"));
 }
 
 /*
@@ -450,14 +450,10 @@ static uint32_t root_of(const struct fsdp_export *plan, uint32_t tensor)
 }
 
 /* Of each root the item that stays: FSDP_NONE, or its index. */
-static uint32_t *find_kept(struct fsdp_export *plan, struct fsdp_error **ret_error)
+static uint32_t *find_kept(struct fsdp_export *plan)
 {
 	size_t count = fsdp_tensor_count(plan->checkpoint);
 	uint32_t *kept = FSDP_TAKE(&plan->arena, kept, count + 1);
-	if (kept == NULL) {
-		fsdp_arena_fail(&plan->arena, ret_error);
-		return NULL;
-	}
 	memset(kept, 0xff, (count + 1) * sizeof *kept);
 	for (size_t i = 0; i < plan->item_count; i++) {
 		uint32_t *best = &kept[root_of(plan, plan->items[i].tensor)];
@@ -468,13 +464,12 @@ static uint32_t *find_kept(struct fsdp_export *plan, struct fsdp_error **ret_err
 	return kept;
 }
 
-bool fsdp_export_tie(struct fsdp_export *plan, struct fsdp_error **ret_error)
+/* Of several names for one tensor one stays. */
+static void export_tie(struct fsdp_export *plan)
 {
-	uint32_t *kept = find_kept(plan, ret_error);
+	uint32_t *kept = find_kept(plan);
 	plan->ties = FSDP_TAKE(&plan->arena, plan->ties, plan->item_count);
 	uint32_t *moved = FSDP_TAKE(&plan->arena, moved, plan->item_count);
-	if (kept == NULL || plan->ties == NULL || moved == NULL)
-		return fsdp_arena_fail(&plan->arena, ret_error);
 	size_t count = 0;
 	for (size_t i = 0; i < plan->item_count; i++) {
 		struct fsdp_export_item item = plan->items[i];
@@ -496,50 +491,33 @@ bool fsdp_export_tie(struct fsdp_export *plan, struct fsdp_error **ret_error)
 		if (kept[i] != FSDP_NONE)
 			kept[i] = moved[kept[i]];
 	plan->kept = kept;
-	return true;
 }
 
 /* ---- Names ---- */
 
 /* ---- names ---- */
 
-static bool strip_given(struct fsdp_naming *naming, const char *prefix,
-	struct fsdp_span *ret_above, struct fsdp_error **ret_error)
-{
-	struct fsdp_span above = fsdp_span_text(prefix);
-	if (above.size != 0 && above.data[above.size - 1] == '.')
-		above.size--;
-	if (above.size == 0)
-		return true;
-	*ret_above = fsdp_arena_copy(naming->arena, above);
-	return ret_above->data != NULL || fsdp_arena_fail(naming->arena, ret_error);
-}
-
-static bool strip(struct fsdp_export *plan, struct fsdp_naming *naming,
-	const struct fsdp_export_options *options, struct fsdp_error **ret_error)
+static void strip(struct fsdp_export *plan, struct fsdp_naming *naming,
+	const struct fsdp_export_options *options)
 {
 	struct fsdp_span above = { NULL, 0 };
-	if (options->strip != NULL &&
-		!strip_given(naming, options->strip, &above, ret_error))
-		return false;
 	if (options->strip == NULL && !options->stored_names)
 		above = fsdp_naming_container(naming);
+	if (options->strip != NULL)
+		above = fsdp_naming_prefix(naming, options->strip);
 	if (above.data != NULL && fsdp_naming_strip(naming, above))
 		plan->facts.stripped = above;
 	/* What torch.compile and DistributedDataParallel put around a module may be
 	 * anywhere. */
-	if (options->strip == NULL)
-		return true;
-	if (!fsdp_span_is(above, "_orig_mod") && !fsdp_span_is(above, "module"))
-		return true;
+	if (options->strip == NULL ||
+		(!fsdp_span_is(above, "_orig_mod") && !fsdp_span_is(above, "module")))
+		return;
 	for (size_t i = 0; i < naming->count; i++) {
 		/* Removes a segment wherever it is, but not the last one. */
 		struct fsdp_named *named = &naming->list[i];
 		struct fsdp_span rest = named->name;
 		char *text = fsdp_arena_take(naming->arena, rest.size + 1, 1);
 		size_t size = 0;
-		if (text == NULL)
-			return fsdp_arena_fail(naming->arena, ret_error);
 		for (;;) {
 			struct fsdp_span segment = fsdp_span_first(rest, '.');
 			bool is_last = segment.size == rest.size;
@@ -555,12 +533,11 @@ static bool strip(struct fsdp_export *plan, struct fsdp_naming *naming,
 		plan->facts.cleaned += size < named->name.size;
 		named->name = fsdp_span(text, size);
 	}
-	return true;
 }
 
 /* Their names. */
-static bool export_name(struct fsdp_export *plan,
-	const struct fsdp_export_options *options, struct fsdp_error **ret_error)
+static void export_name(
+	struct fsdp_export *plan, const struct fsdp_export_options *options)
 {
 	struct fsdp_naming naming = {
 		.checkpoint = plan->checkpoint,
@@ -568,20 +545,14 @@ static bool export_name(struct fsdp_export *plan,
 		.list = FSDP_TAKE(&plan->arena, naming.list, plan->item_count + 1),
 		.count = plan->item_count,
 	};
-	if (naming.list == NULL)
-		return fsdp_arena_fail(&plan->arena, ret_error);
 	for (size_t i = 0; i < plan->item_count; i++)
 		naming.list[i].tensor = plan->items[i].tensor;
-	if (!fsdp_naming_take(
-		    &naming, options->stored_names, &plan->facts.cleaned, ret_error) ||
-		!strip(plan, &naming, options, ret_error) ||
-		!fsdp_naming_rename(
-			&naming, options->renames, options->rename_count, ret_error))
-		return false;
+	plan->facts.cleaned = fsdp_naming_take(&naming, options->stored_names);
+	strip(plan, &naming, options);
+	fsdp_naming_rename(&naming, options->renames, options->rename_count);
 	plan->facts.idle_renames = naming.idle_renames;
 	for (size_t i = 0; i < plan->item_count; i++)
 		plan->items[i].name = naming.list[i].name;
-	return true;
 }
 
 /* ---- no two of one name ---- */
@@ -594,24 +565,25 @@ static uint32_t file_of(const struct fsdp_export *plan, const struct fsdp_tensor
 }
 
 /* No two have one name. */
-static bool export_check_names(struct fsdp_export *plan, struct fsdp_error **ret_error)
+static void export_check_names(struct fsdp_export *plan)
 {
 	uint32_t *sorted = FSDP_TAKE(&plan->arena, sorted, plan->item_count);
-	if (sorted == NULL)
-		return fsdp_arena_fail(&plan->arena, ret_error);
 	for (size_t i = 0; i < plan->item_count; i++) {
 		struct fsdp_span name = plan->items[i].name;
 		sorted[i] = (uint32_t)i;
 		if (plan->form <= FSDP_EXPORT_SAFETENSORS && !fsdp_utf8_is_valid(name))
-			return fsdp_fail(ret_error, FSDP_ERROR_UNSUPPORTED, FSDP_UNKNOWN,
-				"the name %.*s is not UTF-8, which safetensors needs",
-				FSDP_TEXT_MOST(name, 160));
+			must(plan,
+				fsdp_fail(&plan->error, FSDP_ERROR_UNSUPPORTED,
+					FSDP_UNKNOWN,
+					"the name %.*s is not UTF-8, which safetensors needs",
+					FSDP_TEXT_MOST(name, 160)));
 		if (plan->form <= FSDP_EXPORT_SAFETENSORS &&
 			fsdp_span_equal(name, FSDP_SPAN("__metadata__"))) {
-			fsdp_fail(ret_error, FSDP_ERROR_UNSUPPORTED, FSDP_UNKNOWN,
+			fsdp_fail(&plan->error, FSDP_ERROR_UNSUPPORTED, FSDP_UNKNOWN,
 				"no tensor of a safetensors file can be called __metadata__");
-			return fsdp_error_add_hint(ret_error,
-				"give it another name: --rename=__metadata__=NAME");
+			must(plan,
+				fsdp_error_add_hint(&plan->error,
+					"give it another name: --rename=__metadata__=NAME"));
 		}
 	}
 	qsort_r(sorted, plan->item_count, sizeof *sorted, compare_names, plan->items);
@@ -626,12 +598,12 @@ static bool export_check_names(struct fsdp_export *plan, struct fsdp_error **ret
 				plan->checkpoint, one.raw_name, first, sizeof first);
 			size_t second_size = fsdp_name_write(
 				plan->checkpoint, two.raw_name, second, sizeof second);
-			fsdp_fail(ret_error, FSDP_ERROR_USAGE, FSDP_UNKNOWN,
+			fsdp_fail(&plan->error, FSDP_ERROR_USAGE, FSDP_UNKNOWN,
 				"two tensors would be called %.*s: %.*s and %.*s",
 				FSDP_TEXT_MOST(a->name, 160),
 				(int)fsdp_min(first_size, sizeof first), first,
 				(int)fsdp_min(second_size, sizeof second), second);
-			return fsdp_error_add_hint(ret_error, "%s",
+			fsdp_error_add_hint(&plan->error, "%s",
 				(one.flags & two.flags & FSDP_TENSOR_RANKS_OWN) != 0
 					? "each rank has its own: choose one with --rank"
 				: one.raw_name == two.raw_name
@@ -639,10 +611,10 @@ static bool export_check_names(struct fsdp_export *plan, struct fsdp_error **ret
 							  ? "a key with dots reads like one of a nested dict: save it under another"
 							  : "several files contain it: choose one with --file")
 					: "keep the names apart with --strip=none or --rename");
+			must(plan, false);
 		}
 	}
 	plan->order = sorted; /* export.c puts it in order of files */
-	return true;
 }
 
 /* ---- Names and cuts by a map ---- */
@@ -686,13 +658,10 @@ static bool is_written(const struct fsdp_export *plan, const uint32_t *of_tensor
 	return false;
 }
 
-static bool add_all(struct fsdp_export *plan, const struct fsdp_mapped *made,
-	size_t count, const uint32_t *of_tensor, uint32_t *moved,
-	struct fsdp_error **ret_error)
+static void add_all(struct fsdp_export *plan, const struct fsdp_mapped *made,
+	size_t count, const uint32_t *of_tensor, uint32_t *moved)
 {
 	struct fsdp_export_item *items = FSDP_TAKE(&plan->arena, items, count + 1);
-	if (items == NULL)
-		return fsdp_arena_fail(&plan->arena, ret_error);
 	for (size_t i = 0; i < count; i++) {
 		items[i] = plan->items[of_tensor[made[i].tensor]];
 		struct fsdp_export_item *item = &items[i];
@@ -724,12 +693,11 @@ static bool add_all(struct fsdp_export *plan, const struct fsdp_mapped *made,
 	plan->tie_count = 0;
 	plan->items = items;
 	plan->item_count = count;
-	return true;
 }
 
 /* Names and cuts by a table, if there is one. */
-static bool export_map(struct fsdp_export *plan,
-	const struct fsdp_export_options *options, struct fsdp_error **ret_error)
+static void export_map(
+	struct fsdp_export *plan, const struct fsdp_export_options *options)
 {
 	const struct fsdp_map_sizes sizes = {
 		.given = options->sizes,
@@ -739,24 +707,23 @@ static bool export_map(struct fsdp_export *plan,
 	size_t tensors = fsdp_tensor_count(plan->checkpoint), count;
 	struct fsdp_mapped *made;
 	if (options->map == NULL)
-		return true;
+		return;
 	struct fsdp_mapped *list = FSDP_TAKE(&plan->arena, list, plan->item_count + 1);
 	uint32_t *of_tensor = FSDP_TAKE(&plan->arena, of_tensor, tensors + 1);
 	uint32_t *moved = FSDP_TAKE(&plan->arena, moved, plan->item_count + 1);
-	if (list == NULL || of_tensor == NULL || moved == NULL)
-		return fsdp_arena_fail(&plan->arena, ret_error);
 	for (size_t i = 0; i < plan->item_count; i++)
 		moved[i] = FSDP_NONE;
-	return fsdp_mapping_apply(options->map, &sizes, list_items(plan, of_tensor, list),
-		       plan->item_count, true, &plan->arena, &made, &count, ret_error) &&
-	       add_all(plan, made, count, of_tensor, moved, ret_error);
+	must(plan, fsdp_mapping_apply(options->map, &sizes,
+			   list_items(plan, of_tensor, list), plan->item_count, true,
+			   &plan->arena, &made, &count, &plan->error));
+	add_all(plan, made, count, of_tensor, moved);
 }
 
 /* What is written is read first: no more of it than views may repeat. */
-static bool export_count_repeats(struct fsdp_export *plan, struct fsdp_error **ret_error)
+static void export_count_repeats(struct fsdp_export *plan)
 {
 	struct fsdp_repeats *repeats = NULL;
-	bool good = fsdp_repeats_new(plan->checkpoint, &repeats, ret_error);
+	bool good = fsdp_repeats_new(plan->checkpoint, &repeats, &plan->error);
 	for (size_t i = 0; good && i < plan->item_count; i++) {
 		const struct fsdp_export_item *item = &plan->items[i];
 		const struct fsdp_mapped mapped = {
@@ -766,12 +733,12 @@ static bool export_count_repeats(struct fsdp_export *plan, struct fsdp_error **r
 			.block_count = item->block_count,
 		};
 		good = fsdp_repeats_take(repeats, item->tensor,
-			fsdp_mapped_cost(plan->checkpoint, &mapped), ret_error);
+			fsdp_mapped_cost(plan->checkpoint, &mapped), &plan->error);
 		if (!good)
-			fsdp_error_add_member(ret_error, item->name);
+			fsdp_error_add_member(&plan->error, item->name);
 	}
 	fsdp_repeats_free(repeats);
-	return good;
+	must(plan, good);
 }
 
 /* ---- Files, as save_torch_state_dict deals them out, in the order of safetensors ----
@@ -837,7 +804,7 @@ static int compare_items(const void *left, const void *right, void *context)
 /* ---- names and heads ---- */
 
 /* Adds up what is written. Also of all files together they can be counted. */
-static bool export_count(struct fsdp_export *plan, struct fsdp_error **ret_error)
+static void export_count(struct fsdp_export *plan)
 {
 	struct fsdp_export_facts *facts = &plan->facts;
 	for (size_t i = 0; i < plan->item_count; i++)
@@ -845,13 +812,13 @@ static bool export_count(struct fsdp_export *plan, struct fsdp_error **ret_error
 			    &facts->tensor_bytes) ||
 			!fsdp_add(facts->numel, plan->items[i].numel, &facts->numel) ||
 			facts->tensor_bytes > INT64_MAX)
-			return fsdp_fail(ret_error, FSDP_ERROR_DAMAGED, FSDP_UNKNOWN,
-				"the tensors claim more bytes than can be");
-	return true;
+			must(plan,
+				fsdp_fail(&plan->error, FSDP_ERROR_DAMAGED, FSDP_UNKNOWN,
+					"the tensors claim more bytes than can be"));
 }
 
 /* Files, and the position of each tensor in them. */
-static bool export_cut(struct fsdp_export *plan, struct fsdp_error **ret_error)
+static void export_cut(struct fsdp_export *plan)
 {
 	if (plan->shard_bytes == 0)
 		plan->shard_bytes = SHARD_BYTES;
@@ -859,15 +826,13 @@ static bool export_cut(struct fsdp_export *plan, struct fsdp_error **ret_error)
 	plan->has_index = shards > 1;
 	plan->file_count = shards + plan->has_index;
 	if (shards > FILES_MOST) {
-		fsdp_fail(ret_error, FSDP_ERROR_USAGE, FSDP_UNKNOWN,
+		fsdp_fail(&plan->error, FSDP_ERROR_USAGE, FSDP_UNKNOWN,
 			"%zu files would be written, more than %d", shards, FILES_MOST);
-		return fsdp_error_add_hint(ret_error, "give a larger --max-shard-size");
+		must(plan, fsdp_error_add_hint(
+				   &plan->error, "give a larger --max-shard-size"));
 	}
 	plan->files = FSDP_TAKE(&plan->arena, plan->files, plan->file_count);
-	if (plan->files == NULL)
-		return fsdp_arena_fail(&plan->arena, ret_error);
-	if (!export_count(plan, ret_error))
-		return false;
+	export_count(plan);
 	size_t next = 0;
 	qsort_r(plan->order, plan->item_count, sizeof *plan->order, compare_items,
 		plan->items);
@@ -894,37 +859,30 @@ static bool export_cut(struct fsdp_export *plan, struct fsdp_error **ret_error)
 			snprintf(name, sizeof name, "%s-%05zu-of-%05zu.safetensors",
 				plan->stem, i + 1, shards);
 		plan->files[i].name = fsdp_arena_copy(&plan->arena, fsdp_span_text(name));
-		if (plan->files[i].name.data == NULL &&
-			!fsdp_arena_fail(&plan->arena, ret_error))
-			return false;
 	}
 	for (size_t i = 0; i < plan->file_count; i++) {
 		/* The content of headers determines their length. */
 		struct fsdp_export_out *file = &plan->files[i];
 		struct fsdp_export_text text = { 0 };
-		bool good = fsdp_export_head(plan, i, &text, ret_error);
+		bool good = fsdp_export_head(plan, i, &text, &plan->error);
 		free(text.bytes);
-		if (!good)
-			return false;
+		must(plan, good);
 		file->head = text.size;
 		file->bytes += text.size;
 		for (size_t k = 0; k < file->count; k++)
 			plan->items[plan->order[file->first + k]].offset += text.size;
 		plan->facts.file_bytes += file->bytes;
 	}
-	return true;
 }
 
 /* ---- An index of shards that have none: tensors stay where they are ---- */
 
 /* The files that already contain the tensors, and their index. */
-static bool export_take_files(struct fsdp_export *plan, struct fsdp_error **ret_error)
+static void export_take_files(struct fsdp_export *plan)
 {
 	size_t count = fsdp_file_count(plan->checkpoint);
 	uint32_t *places = FSDP_TAKE(&plan->arena, places, count + 1);
 	plan->files = FSDP_TAKE(&plan->arena, plan->files, count + 1);
-	if (places == NULL || plan->files == NULL)
-		return fsdp_arena_fail(&plan->arena, ret_error);
 	for (size_t i = 0; i < plan->item_count; i++) {
 		struct fsdp_export_item *item = &plan->items[i];
 		uint32_t file = 0;
@@ -938,9 +896,11 @@ static bool export_take_files(struct fsdp_export *plan, struct fsdp_error **ret_
 			path = fsdp_file(plan->checkpoint, found).path;
 		if (!fsdp_span_ends(path, FSDP_SPAN(".safetensors")) ||
 			fsdp_span_first(path, '/').size != path.size)
-			return fsdp_fail(ret_error, FSDP_ERROR_UNSUPPORTED, FSDP_UNKNOWN,
-				"%.*s is not stored contiguously in one file of the directory",
-				FSDP_TEXT_MOST(item->name, 200));
+			must(plan,
+				fsdp_fail(&plan->error, FSDP_ERROR_UNSUPPORTED,
+					FSDP_UNKNOWN,
+					"%.*s is not stored contiguously in one file of the directory",
+					FSDP_TEXT_MOST(item->name, 200)));
 		file = found;
 		/* Counted from 1: 0 is none yet. */
 		if (places[file] == 0) {
@@ -957,7 +917,7 @@ static bool export_take_files(struct fsdp_export *plan, struct fsdp_error **ret_
 			? FSDP_SPAN("model.safetensors.index.json")
 			: FSDP_SPAN("diffusion_pytorch_model.safetensors.index.json");
 	plan->has_index = true;
-	return export_count(plan, ret_error);
+	export_count(plan);
 }
 
 /* ---- The steps ---- */
@@ -971,36 +931,39 @@ const char *fsdp_skip_reason_name(enum fsdp_skip_reason why)
 
 /* ---- making one ---- */
 
-static bool check_count(const struct fsdp_export *plan, struct fsdp_error **ret_error)
-{
-	if (plan->form <= FSDP_EXPORT_SAFETENSORS || plan->item_count == 1)
-		return true;
-	fsdp_fail(ret_error, FSDP_ERROR_USAGE, FSDP_UNKNOWN,
-		"this format stores one tensor, but %zu were selected", plan->item_count);
-	return fsdp_error_add_hint(ret_error, "name one after the checkpoint");
-}
+/* A plan while it is made. */
+struct export_making {
+	struct fsdp_export *plan;
+	const struct fsdp_export_options *options;
+};
 
-static bool make(struct fsdp_export *plan, const struct fsdp_export_options *options,
-	struct fsdp_error **ret_error)
+static void make(void *context)
 {
-	if (!fsdp_arena_init_chosen(&plan->arena, &plan->budget, options->limits,
-		    options->limit_count, fsdp_checkpoint_room(&plan->checkpoint, 1),
-		    ret_error) ||
-		!export_choose(plan, options, ret_error) ||
-		!export_name(plan, options, ret_error) ||
-		(!options->keep_ties && !options->index_only &&
-			!fsdp_export_tie(plan, ret_error)) ||
-		!export_map(plan, options, ret_error) ||
-		(!options->index_only && !export_count_repeats(plan, ret_error)) ||
-		!check_count(plan, ret_error) || !export_check_names(plan, ret_error) ||
-		!(options->index_only ? export_take_files(plan, ret_error)
-				      : export_cut(plan, ret_error)))
-		return false;
+	const struct export_making *making = context;
+	const struct fsdp_export_options *options = making->options;
+	struct fsdp_export *plan = making->plan;
+	export_choose(plan, options);
+	export_name(plan, options);
+	if (!options->keep_ties && !options->index_only)
+		export_tie(plan);
+	export_map(plan, options);
+	if (!options->index_only)
+		export_count_repeats(plan);
+	if (plan->form > FSDP_EXPORT_SAFETENSORS && plan->item_count != 1) {
+		fsdp_fail(&plan->error, FSDP_ERROR_USAGE, FSDP_UNKNOWN,
+			"this format stores one tensor, but %zu were selected",
+			plan->item_count);
+		must(plan, fsdp_error_add_hint(
+				   &plan->error, "name one after the checkpoint"));
+	}
+	export_check_names(plan);
+	if (options->index_only)
+		export_take_files(plan);
+	else
+		export_cut(plan);
 	size_t count = fsdp_tensor_count(plan->checkpoint);
 	struct fsdp_export_facts *facts = &plan->facts;
 	plan->left = FSDP_TAKE(&plan->arena, plan->left, count + 1);
-	if (plan->left == NULL)
-		return fsdp_arena_fail(&plan->arena, ret_error);
 	for (size_t i = 0; i < count; i++) {
 		struct fsdp_tensor tensor = fsdp_tensor(plan->checkpoint, (uint32_t)i);
 		uint64_t *bytes = &facts->left_bytes[plan->why[i]];
@@ -1021,7 +984,6 @@ static bool make(struct fsdp_export *plan, const struct fsdp_export_options *opt
 	facts->left_tensors[FSDP_EXPORT_UNSUPPORTED] += plan->left_value_count;
 	facts->tensor_count = plan->item_count;
 	facts->file_count = plan->file_count;
-	return true;
 }
 
 /* Its loader looks for files of another name. */
@@ -1051,7 +1013,14 @@ bool fsdp_export_new(const struct fsdp_checkpoint *checkpoint,
 	plan->stem = fsdp_export_stems[known.is_adapter        ? 1
 				       : is_of_diffusers(plan) ? 2
 							       : 0];
-	if (!make(plan, &known, ret_error)) {
+	struct export_making making = { plan, &known };
+	bool begun = fsdp_arena_init_chosen(&plan->arena, &plan->budget, known.limits,
+		known.limit_count, fsdp_checkpoint_room(&plan->checkpoint, 1), ret_error);
+	if (!begun || !fsdp_arena_try(&plan->arena, make, &making)) {
+		if (begun && plan->error != NULL)
+			fsdp_fail_with(ret_error, plan->error);
+		else if (begun)
+			fsdp_arena_fail(&plan->arena, ret_error);
 		fsdp_export_free(plan);
 		return false;
 	}

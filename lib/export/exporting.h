@@ -69,6 +69,7 @@ struct fsdp_export {
 	const char *stem; /* of the names of files: one of fsdp_export_stems */
 	bool has_index, index_only;
 	bool casts;
+	struct fsdp_error *error; /* with which making it was left */
 };
 
 /* What names of weights begin with, up to NULL: of a model, of an adapter, of diffusers.
@@ -90,11 +91,6 @@ void fsdp_export_put_text(struct fsdp_export_text *text, const char *format, ...
  * else escaped; otherwise as serde_json does. */
 void fsdp_export_put_json(
 	struct fsdp_export_text *text, struct fsdp_span string, bool ascii);
-
-/* ---- the steps of making one, in their order ---- */
-
-/* Of several names for one tensor one stays. */
-bool fsdp_export_tie(struct fsdp_export *plan, struct fsdp_error **ret_error);
 
 /* ---- formats ---- */
 

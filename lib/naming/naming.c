@@ -544,10 +544,9 @@ static const char *const containers[] = { "model", "state_dict", "module",
 
 /* ---- texts ---- */
 
-bool fsdp_naming_take(struct fsdp_naming *naming, bool stored, uint64_t *ret_cleaned,
-	struct fsdp_error **ret_error)
+uint64_t fsdp_naming_take(struct fsdp_naming *naming, bool stored)
 {
-	*ret_cleaned = 0;
+	uint64_t cleaned = 0;
 	for (size_t i = 0; i < naming->count; i++) {
 		struct fsdp_named *named = &naming->list[i];
 		struct fsdp_tensor tensor =
@@ -555,13 +554,20 @@ bool fsdp_naming_take(struct fsdp_naming *naming, bool stored, uint64_t *ret_cle
 		uint32_t name = stored ? tensor.raw_name : tensor.name;
 		size_t size = fsdp_name_write(naming->checkpoint, name, NULL, 0);
 		char *text = fsdp_arena_take(naming->arena, size + 1, 1);
-		if (text == NULL)
-			return fsdp_arena_fail(naming->arena, ret_error);
 		fsdp_name_write(naming->checkpoint, name, text, size);
 		named->name = fsdp_span(text, size);
-		*ret_cleaned += name != tensor.raw_name;
+		cleaned += name != tensor.raw_name;
 	}
-	return true;
+	return cleaned;
+}
+
+struct fsdp_span fsdp_naming_prefix(struct fsdp_naming *naming, const char *prefix)
+{
+	struct fsdp_span above = fsdp_span_text(prefix);
+	if (above.size != 0 && above.data[above.size - 1] == '.')
+		above.size--;
+	return above.size != 0 ? fsdp_arena_copy(naming->arena, above)
+			       : (struct fsdp_span){ NULL, 0 };
 }
 
 /* Whether a name begins with these segments and has more after them. */
@@ -648,22 +654,20 @@ bool fsdp_naming_strip(struct fsdp_naming *naming, struct fsdp_span above)
 
 /* ---- renames ---- */
 
+/* Whether it renames that tensor. */
 static bool rename_one(struct fsdp_naming *naming, struct fsdp_named *named,
-	const struct fsdp_rename *rename, bool *ret_some, struct fsdp_error **ret_error)
+	const struct fsdp_rename *rename)
 {
 	struct fsdp_span rest = FSDP_SPAN("");
 	if (!fsdp_span_equal(named->name, rename->from) &&
 		!is_below(named->name, rename->from, &rest))
-		return true;
-	*ret_some = true;
+		return false;
 	if (rename->to.size == 0 && rest.size != 0) {
 		named->name = rest;
 		return true;
 	}
 	size_t size = rename->to.size + (rest.size != 0 ? 1 + rest.size : 0);
 	char *text = fsdp_arena_take(naming->arena, size + 1, 1);
-	if (text == NULL)
-		return fsdp_arena_fail(naming->arena, ret_error);
 	memcpy(text, rename->to.data, rename->to.size);
 	if (rest.size != 0) {
 		text[rename->to.size] = '.';
@@ -673,17 +677,14 @@ static bool rename_one(struct fsdp_naming *naming, struct fsdp_named *named,
 	return true;
 }
 
-bool fsdp_naming_rename(struct fsdp_naming *naming, const struct fsdp_rename *renames,
-	size_t count, struct fsdp_error **ret_error)
+void fsdp_naming_rename(
+	struct fsdp_naming *naming, const struct fsdp_rename *renames, size_t count)
 {
 	for (size_t r = 0; r < count; r++) {
 		bool some = false;
 		for (size_t i = 0; i < naming->count; i++)
-			if (!rename_one(naming, &naming->list[i], &renames[r], &some,
-				    ret_error))
-				return false;
+			some |= rename_one(naming, &naming->list[i], &renames[r]);
 		if (!some && r < 64)
 			naming->idle_renames |= UINT64_C(1) << r;
 	}
-	return true;
 }

@@ -134,10 +134,12 @@ struct fsdp_naming {
 	uint64_t idle_renames; /* bit n: the n-th of the first 64 met no name */
 };
 
-/* Names as they are stored, or clean. *ret_cleaned: how many lost segments of wrappers.
- * False: out of memory. */
-bool fsdp_naming_take(struct fsdp_naming *naming, bool stored, uint64_t *ret_cleaned,
-	struct fsdp_error **ret_error);
+/* Names as they are stored, or clean. How many lost segments of wrappers. The arena
+ * leaves, here and below. */
+uint64_t fsdp_naming_take(struct fsdp_naming *naming, bool stored);
+
+/* A prefix that was asked for, without its dot; data NULL: none. */
+struct fsdp_span fsdp_naming_prefix(struct fsdp_naming *naming, const char *prefix);
 
 /* The key under which a training program keeps its model ("model", "state_dict"): all
  * names of the list are below it, and it is recorded as a key, or an optimizer is next to
@@ -148,9 +150,9 @@ struct fsdp_span fsdp_naming_container(const struct fsdp_naming *naming);
  * has. */
 bool fsdp_naming_strip(struct fsdp_naming *naming, struct fsdp_span above);
 
-/* Renames in order: each is applied to what the one before left. False: out of memory. */
-bool fsdp_naming_rename(struct fsdp_naming *naming, const struct fsdp_rename *renames,
-	size_t count, struct fsdp_error **ret_error);
+/* Renames in order: each is applied to what the one before left. */
+void fsdp_naming_rename(
+	struct fsdp_naming *naming, const struct fsdp_rename *renames, size_t count);
 
 /* Maps of names as they are read: which of them is meant, and what their rows say. */
 
