@@ -33,15 +33,39 @@ def dumps(folder, entries_of_ranks, ranks=None):
         dump(folder, f"nccl_trace_rank_{rank}.json", entries, ranks or list(range(len(entries_of_ranks))))
 
 
-def seventh(rank, state="started", **more):
-    """The collective in which ranks hang."""
-    return entry(0, 7, "all_reduce", op_id=7, time_created_ns=START_NS + rank * 10**9, state=state, retired=False,
+def seventh(second, state="started", **more):
+    """The collective in which ranks hang, called in this second."""
+    return entry(0, 7, "all_reduce", op_id=7, time_created_ns=START_NS + second * 10**9, state=state, retired=False,
                  **more)
 
 
 @sample
 def dumps_of_ranks_that_wait_in_one_collective(folder):
     dumps(folder, [[seventh(rank)] for rank in (0, 1)])
+
+
+@sample
+def dumps_of_a_gpu_that_did_not_begin(folder):
+    dumps(folder, [[seventh(0)], [seventh(0, "scheduled")]])
+
+
+@sample
+def dumps_of_gloo_that_blame_no_rank(folder):
+    """A peer finished the collective, or the other ranks of the groups left no dump."""
+    def call(record, name, seq, op, retired):
+        return entry(record, seq, op, process_group=name, op_id=seq, profiling_name=f"gloo:{op}", state="scheduled",
+                     retired=retired)
+
+    world, shards, pair = ["0", "default_pg"], ["1", "shard"], ["2", "pair"]
+    peers = {
+        "finished": ([call(0, world, 1, "broadcast", False)],
+                     [call(0, world, 1, "broadcast", True), call(1, world, 2, "all_reduce", False)]),
+        "absent": ([call(0, shards, 1, "all_reduce", False)], [call(1, pair, 1, "all_gather", False)]),
+    }
+    for name, ranks in peers.items():
+        for rank, entries in enumerate(ranks):
+            folder.json(f"{name}/dump_rank{rank}.json", {
+                "version": "2.10", "pg_config": group([], "", ""), "entries": entries})
 
 
 @sample

@@ -228,6 +228,38 @@ def two_streams_and_collectives_outside_of_the_step(folder):
         trace(folder, f"rank{rank}.json", events, rank, 2, "nccl", baseTimeNanoseconds=0)
 
 
+@sample
+def host_collectives_beside_a_gpu(folder):
+    """Two ranks of three. Rank 1 begins its collectives later from step to step."""
+    for rank in (0, 1):
+        events = [{"ph": "M"}]
+        for number in range(3):
+            begin, late = number * 10000, rank * number * 2000
+            events += [
+                step(number, begin, 10000),
+                kernel("sgemm", begin + 100, 2000),
+                annotation("gloo:all_reduce", begin + 3000 + late, 5000 - late, 9),
+                annotation("gloo:all_reduce", begin + 8500, 500, 9),
+            ]
+        trace(folder, f"rank{rank}.json", events, rank, 3, "gloo", baseTimeNanoseconds=0)
+
+
+@sample
+def straggler_of_one_step(folder):
+    """Rank 0 computes less in step 1. The steps in regions/ are annotations of another name."""
+    for kind, name in (("steps", "ProfilerStep#"), ("regions", "step ")):
+        for rank in (0, 1):
+            events = [{"ph": "M"}]
+            for number in range(3):
+                begin, early = number * 10000, 6000 if (rank, number) == (0, 1) else 0
+                events += [
+                    annotation(f"{name}{number}", begin, 10000),
+                    kernel("sgemm", begin, 8000 - early),
+                    kernel("ncclDevKernel_AllReduce_Sum_f32_RING_LL", begin + 8000 - early, 1500 + early, 9),
+                ]
+            trace(folder, f"{kind}/rank{rank}.json", events, rank, 2, "nccl", baseTimeNanoseconds=0)
+
+
 # ---- collectives ----
 
 
