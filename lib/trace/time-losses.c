@@ -608,7 +608,7 @@ bool fsdp_recordings_loss(const struct fsdp_recordings *run, const struct fsdp_c
 		/* Why they wait, as far as the recordings show it. */
 		if (cost->straggler == FSDP_ABSENT)
 			append(loss,
-				"ranks wait for each other %.0f %% of the time, and no rank is a clear straggler: --by=collective lists which rank entered each call last",
+				"ranks wait for each other %.0f %% of the time, and no rank is a clear straggler; --by=collective lists which rank entered each call last",
 				cost->waiting);
 		else
 			append(loss,
