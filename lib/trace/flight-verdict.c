@@ -28,12 +28,19 @@ enum {
 	IS_AWAITED = 1 << 7,
 };
 
+/* A send or a receive, of a rank, that its peer has no other end of. */
+struct unpaired {
+	const struct unpaired *next;
+	uint32_t other;
+};
+
 /* What a rank waits in. */
 struct head {
 	const struct fsdp_flight_team *team;
 	const struct fsdp_flight_item *item; /* NULL: nothing */
 	const uint32_t *others; /* of the group, by place: those that left a dump */
 	size_t count, next;     /* the first of them that it may still wait for */
+	const struct unpaired *unpaired;
 };
 
 /* Which ranks wait for which. */
@@ -270,8 +277,18 @@ static void find_heads(struct join *join)
 				}
 			}
 			join->heads[item->rank] =
-				(struct head){ team, item, places, others, 0 };
+				(struct head){ team, item, places, others, 0, NULL };
 		}
+	}
+	for (size_t i = 0; i < job->faults.count; i++) {
+		const struct fsdp_flight_fault *fault = fsdp_flight_fault_at(job, i);
+		struct unpaired *one;
+		if (fault->verdict != FSDP_FLIGHT_STUCK || !fault->first->entry->is_p2p)
+			continue;
+		one = FSDP_TAKE(job->arena, one, 1);
+		*one = (struct unpaired){ join->heads[fault->entered[0]].unpaired,
+			fault->missing[0] };
+		join->heads[fault->entered[0]].unpaired = one;
 	}
 }
 
@@ -314,12 +331,6 @@ static bool waits_for(const struct join *join, size_t rank, size_t other)
 		       its->item->entry->seq != item->entry->seq);
 }
 
-/* A send without its receive, or the reverse. */
-static bool is_unpaired(const struct fsdp_flight_fault *fault)
-{
-	return fault->verdict == FSDP_FLIGHT_STUCK && fault->first->entry->is_p2p;
-}
-
 /* The first rank in `among` that a rank waits for; SIZE_MAX: none. */
 static size_t awaited_by(struct join *join, size_t rank, const bool *among)
 {
@@ -328,13 +339,9 @@ static size_t awaited_by(struct join *join, size_t rank, const bool *among)
 		if (among[head->others[head->next]] &&
 			waits_for(join, rank, head->others[head->next]))
 			return head->others[head->next];
-	for (size_t i = 0; i < join->job.faults.count; i++) {
-		const struct fsdp_flight_fault *fault =
-			fsdp_flight_fault_at(&join->job, i);
-		if (is_unpaired(fault) && fault->entered[0] == rank &&
-			among[fault->missing[0]])
-			return fault->missing[0];
-	}
+	for (; head->unpaired != NULL; head->unpaired = head->unpaired->next)
+		if (among[head->unpaired->other])
+			return head->unpaired->other;
 	return SIZE_MAX;
 }
 
@@ -917,11 +924,11 @@ static void describe_ends(struct join *join)
 	join->flight->all_completed = job->count != 0;
 	for (size_t i = 0; i < job->count; i++) {
 		const struct fsdp_flight_entry *last = last_entry(job->ranks[i].rows);
-		const struct fsdp_flight_entry *open = open_entry(job->ranks[i].rows);
+		bool waits = join->heads[i].item != NULL;
 
 		join->flight->all_completed &=
-			last != NULL && last->is_completed && open == NULL;
-		if (open != NULL)
+			last != NULL && last->is_completed && !waits;
+		if (waits)
 			ranks[count++] = job->ranks[i].rank;
 	}
 	join->flight->unfinished = (struct fsdp_ranks){ ranks, count };
