@@ -42,13 +42,13 @@ def tensors_of(content):
 
 
 def joined(folder):
-    """The file that has the tensors of all shards."""
+    """The tensors of all shards in one file, as export writes it."""
     folder.copy(SHARDED, "joined")
     tensors = {}
     for name in folder.names("joined/model-*"):
         tensors |= tensors_of(folder.read(name))
     folder.remove("joined")
-    return safetensors(tensors)
+    return safetensors(dict(sorted(tensors.items())), format="pt")
 
 
 # ---- indexes ----
