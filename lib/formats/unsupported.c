@@ -994,6 +994,15 @@ static bool fail_directory(const struct fsdp_look *look, struct fsdp_error **ret
 		"no checkpoint in this directory (%zu %s, first '%s')",
 		look->folder->count, look->folder->count == 1 ? "entry" : "entries",
 		(const char *)fsdp_folder_entry(look->folder, 0).name.data);
+	for (size_t i = 0; i < look->folder->count; i++) {
+		entry = fsdp_folder_entry(look->folder, i);
+		if (entry.kind != FSDP_ENTRY_FILE || entry.name.size > 200 ||
+			!fsdp_span_ends_any(entry.name,
+				".tar .tar.gz .tgz .tar.bz2 .tar.xz .tar.zst .zip"))
+			continue;
+		return fsdp_error_add_hint(
+			ret_error, "give the archive in it: %.*s", FSDP_TEXT(entry.name));
+	}
 	return fsdp_error_add_hint(
 		ret_error, "give the directory with .metadata, or a torch.save file");
 }
