@@ -210,8 +210,8 @@ static void check_checksums(
 		return;
 	fsdp_find(&verify->findings, FSDP_RULE_CRC_NOT_RECORDED,
 		FSDP_IN(file, .offset = FSDP_UNKNOWN),
-		"%llu of %llu members with bytes have no checksum",
-		FSDP_LLU(file->unrecorded), FSDP_LLU(file->members));
+		"%llu of %llu zip records have no checksum", FSDP_LLU(file->unrecorded),
+		FSDP_LLU(file->members));
 }
 
 bool fsdp_verify_ledger(struct fsdp_verify *verify, struct fsdp_verify_file *file,

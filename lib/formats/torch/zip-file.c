@@ -201,9 +201,8 @@ static bool check_byteorder(struct torch_zip *file, struct fsdp_error **ret_erro
 	else if (file->big_endian)
 		fsdp_find(&file->reading->model->findings, FSDP_RULE_ODD_TENSOR_STATE,
 			FSDP_PLACE(.file = file->file, .member = file->byteorder->name,
-				.severity = FSDP_NOTE + 1,
-				.fix = "no action is needed for torch.load, which swaps them; other readers may not"),
-			"the bytes of each element are in big-endian order");
+				.severity = FSDP_NOTE + 1, .fix = ""),
+			"the bytes of each element are in big-endian order: torch.load swaps them, other readers may not");
 	return true;
 }
 
