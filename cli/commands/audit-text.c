@@ -399,6 +399,7 @@ static void show_format(const struct verdict *verdict, struct out *out)
 		out_line_text(out, "%s", i == 0 ? "; also stored: " : ", ");
 		out_line_name(out, verdict->parts[i]);
 	}
+	out_values(out, "[, and {} more]", value_some(verdict->parts_left));
 	/* A resume needs them. */
 	if (verdict->of_role[FSDP_ROLE_OPTIM] == 0 &&
 		verdict->of_role[FSDP_ROLE_PARAM] > 0)
@@ -488,7 +489,7 @@ static void show_verdict(
 	}
 	/* The parts that merge reads have neither loader nor absent files. */
 	bool is_full = verdict->format != NULL && run->common->quiet == 0;
-	out_values(out, " in [{} of ]{} file{s}, {} tensor{s}[; {} not judged]",
+	out_values(out, " in [{} of ]{} file{s}, {} tensor{s}[; {} part{s} not judged]",
 		is_full && verdict->absent > 0
 			? value_count(verdict->files - verdict->absent)
 			: value_absent(),

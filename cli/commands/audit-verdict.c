@@ -1028,17 +1028,20 @@ static bool check_loading(struct auditing *auditing, struct fsdp_error **ret_err
 	return true;
 }
 
-/* Values of the optimizer and of configurations are not listed, and none of DeepSpeed,
- * which stores its own settings. */
+/* Values of the optimizer and of configurations are not listed, and not what DeepSpeed
+ * stores of itself. Values are in order of names: those of one part follow each other. */
 static void list_parts(struct verdict *verdict, struct run *run, struct name_buffer *name)
 {
 	static const char *const others[] = { "optim", "config", "generation_config",
-		"adapter_config", "tokenizer", "__", "param_groups",
-		"pytorch-lightning" };
+		"adapter_config", "tokenizer", "__", "param_groups", "pytorch-lightning",
+		"buffer_names", "checkpoint_parallel", "data_sampler", "dp_world_size",
+		"ds_", "frozen_param", "global_s", "iteration", "mp_world_size",
+		"param_s", "random_ltd", "shared_params", "skipped_s", "sparse_tensor",
+		"zero_" };
+	struct text last = { NULL, 0 };
 
 	for (uint32_t i = 0; verdict->of_role[FSDP_ROLE_OPTIM] > 0 &&
-			     i < fsdp_value_count(run->checkpoint) &&
-			     verdict->part_count < AUDIT_PARTS_MOST;
+			     i < fsdp_value_count(run->checkpoint);
 		i++) {
 		struct text part = name_text(
 			name, run->checkpoint, fsdp_value(run->checkpoint, i).name);
@@ -1053,9 +1056,16 @@ static void list_parts(struct verdict *verdict, struct run *run, struct name_buf
 				  memcmp(part.data, others[k], strlen(others[k])) == 0;
 		for (size_t k = 0; k < verdict->part_count; k++)
 			listed |= text_is(part, verdict->parts[k]);
-		if (!listed && part.size < 40)
+		if (listed || part.size >= 40 ||
+			(last.data != NULL && text_is(part, last)))
+			continue;
+		if (verdict->part_count < AUDIT_PARTS_MOST) {
 			verdict->parts[verdict->part_count++] =
 				collected_copy(run->collected, part);
+			continue;
+		}
+		last = collected_copy(run->collected, part);
+		verdict->parts_left++;
 	}
 }
 
@@ -1091,8 +1101,6 @@ static bool count_tensors(struct verdict *verdict, struct run *run,
 	struct name_buffer *name, struct fsdp_error **ret_error)
 {
 	const struct fsdp_checkpoint *checkpoint = run->checkpoint;
-	const bool is_deepspeed =
-		strncmp(fsdp_checkpoint_format(checkpoint).family, "deepspeed", 9) == 0;
 	uint32_t *params = calloc(verdict->tensors + 1, sizeof *params);
 	struct fsdp_overview *overview = NULL;
 	const struct fsdp_overview_facts *facts = NULL;
@@ -1120,8 +1128,11 @@ static bool count_tensors(struct verdict *verdict, struct run *run,
 			verdict->averages++;
 			continue;
 		}
-		if (tensor.role == FSDP_ROLE_OTHER && is_deepspeed && text.size > 7 &&
-			memcmp(text.data, "module.", 7) == 0) {
+		if (tensor.role == FSDP_ROLE_OTHER && text.size > 7 &&
+			memcmp(text.data, "module.", 7) == 0 &&
+			fsdp_tensor_find(
+				checkpoint, span_of_text((struct text){ text.data + 7,
+						    text.size - 7 })) != FSDP_NONE) {
 			verdict->module_copies++;
 			continue;
 		}

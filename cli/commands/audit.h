@@ -88,7 +88,7 @@ struct verdict {
 	struct text without;
 	/* Of values that a resume may need the first parts of their names, as "epoch". */
 	struct text parts[AUDIT_PARTS_MOST];
-	size_t part_count;
+	size_t part_count, parts_left; /* which are listed, and which are not */
 	bool opened;
 	bool complete;              /* all checks of the level ran */
 	enum fsdp_rule_reason open; /* else why one of them did not */
