@@ -305,8 +305,8 @@ static void line_rest(struct out *out, const char *label, size_t count)
 			value_count(count - MOST_SHOWN));
 }
 
-/* Gloo names no rank. */
-static const char OTHER_SIZES[] = "ranks used different sizes in one call";
+/* Gloo names no rank, and compares bytes. */
+static const char OTHER_SIZES[] = "ranks used different sizes or dtypes in one call";
 
 /* A cause by its index; without causes what the culprits did in the collective of the
  * answer is the only one. */
@@ -780,6 +780,9 @@ static const struct {
 	{ "size",
 		"compare the calls before this one on all ranks: one was skipped, or the data differ in size",
 		NULL },
+	{ "bytes",
+		"compare the calls before this one on all ranks: one was skipped, or the data differ in size or dtype",
+		NULL },
 	{ "dtype", "cast the input of this call to one dtype on all ranks", NULL },
 	{ "extra", "find the condition under which only ",
 		" came here, or what keeps the others: all ranks of the group must make this call" },
@@ -834,7 +837,7 @@ static void find_cause(struct run *run, const struct fsdp_flight *joined)
 		return;
 	}
 	if (joined->cause_count == 0 && joined->culprits.count == 0) {
-		run_finding(run, "FI7041", fix_of("size", joined->culprits, NULL, &fix),
+		run_finding(run, "FI7041", fix_of("bytes", joined->culprits, NULL, &fix),
 			OTHER_SIZES);
 		return;
 	}
