@@ -162,7 +162,7 @@ struct fsdp_family {
 	/* After all children were read; may be NULL. Both are only called by
 	 * fsdp_family_read. They run within fsdp_model_try, so what holds more than
 	 * memory of arenas while they build belongs to one. */
-	bool (*finish)(struct fsdp_reading *reading, struct fsdp_error **ret_error);
+	void (*finish)(struct fsdp_reading *reading);
 
 	/* ---- what is true of it before it is read; absent where it is not ---- */
 
@@ -294,8 +294,7 @@ size_t fsdp_rank_siblings(const struct fsdp_folder *folder, struct fsdp_span nam
 
 /* hf-config.c: values of config.json or adapter_config.json of the directory, and
  * inferred classes of modules. Once all tensors are read. */
-bool fsdp_hf_config(struct fsdp_reading *reading, const struct fsdp_folder *folder,
-	struct fsdp_error **ret_error);
+void fsdp_hf_config(struct fsdp_reading *reading, const struct fsdp_folder *folder);
 
 /* Keeps a whole document as settings (fsdp_setting). One with more nodes than this
  * becomes a single node of the kind CUT. */

@@ -1019,15 +1019,14 @@ static void check_nemo(struct fsdp_reading *reading, const struct state *state)
 		(const char *)fsdp_span_last(fsdp_span_text(state->marker), '/').data);
 }
 
-static bool finish(struct fsdp_reading *reading, struct fsdp_error **ret_error)
+static void finish(struct fsdp_reading *reading)
 {
 	struct state *state = reading->state;
 	struct fsdp_model *model = reading->model;
-	(void)ret_error;
 	if (state->layout == NULL) {
 		check_nemo(reading, state);
 		add_step(reading, state);
-		return true;
+		return;
 	}
 	model->format.family = state->layout->name;
 	model->format.title = state->layout->title;
@@ -1042,7 +1041,6 @@ static bool finish(struct fsdp_reading *reading, struct fsdp_error **ret_error)
 	add_step(reading, state);
 	if (state->layout->finish != NULL)
 		state->layout->finish(reading);
-	return true;
 }
 
 const struct fsdp_family fsdp_family_layout = {

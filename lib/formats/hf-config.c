@@ -476,37 +476,31 @@ static void add_members(struct config *config, const char *group,
 
 /* A configuration that makes no sense costs the classes and no more; one that could not
  * be read leaves the answer partial. */
-static bool forgive(struct config *config, const char *name, bool unread,
-	struct fsdp_error *error, struct fsdp_error **ret_error)
+static void forgive(
+	struct config *config, const char *name, bool unread, struct fsdp_error *error)
 {
 	if (fsdp_error_code(error) == FSDP_ERROR_MEMORY ||
-		fsdp_error_code(error) == FSDP_ERROR_LIMIT) {
-		*ret_error = error;
-		return error != NULL
-			       ? false
-			       : fsdp_arena_fail(config->reading->scratch, ret_error);
-	}
-	struct fsdp_entry entry;
-	/* That it is empty is a finding already. */
-	if (!unread && fsdp_folder_find(config->folder, fsdp_span_text(name), &entry) &&
-		entry.size == 0) {
-		fsdp_error_free(error);
-		return true;
-	}
+		fsdp_error_code(error) == FSDP_ERROR_LIMIT)
+		fsdp_model_leave(config->reading->model, error);
 	if (unread) {
 		fsdp_error_add_path(&error, name);
 		fsdp_reading_keep_error(config->reading, error);
-		return true;
+		return;
 	}
-	fsdp_find(&config->reading->model->findings, FSDP_RULE_METADATA_INCONSISTENT,
-		FSDP_PLACE(.file = fsdp_span_text(name),
-			.offset = fsdp_error_offset(error)),
-		"the configuration cannot be read: %s", fsdp_error_message(error));
+	struct fsdp_entry entry;
+	/* That it is empty is a finding already. */
+	if (!fsdp_folder_find(config->folder, fsdp_span_text(name), &entry) ||
+		entry.size != 0)
+		fsdp_find(&config->reading->model->findings,
+			FSDP_RULE_METADATA_INCONSISTENT,
+			FSDP_PLACE(.file = fsdp_span_text(name),
+				.offset = fsdp_error_offset(error)),
+			"the configuration cannot be read: %s",
+			fsdp_error_message(error));
 	fsdp_error_free(error);
-	return true;
 }
 
-static bool read_config(struct config *config, struct fsdp_error **ret_error)
+static void read_config(struct config *config)
 {
 	static const char *const keys[] = { "model_type", "dtype", "torch_dtype",
 		"num_hidden_layers", "tie_word_embeddings", "transformers_version",
@@ -519,8 +513,10 @@ static bool read_config(struct config *config, struct fsdp_error **ret_error)
 	const struct fsdp_json *root;
 	struct fsdp_error *error = NULL;
 	bool unread;
-	if (!read_json(config, "config.json", &root, &unread, &error))
-		return forgive(config, "config.json", unread, error, ret_error);
+	if (!read_json(config, "config.json", &root, &unread, &error)) {
+		forgive(config, "config.json", unread, error);
+		return;
+	}
 	const struct fsdp_json *list = fsdp_json_get(root, "architectures");
 	const struct fsdp_json *architecture =
 		fsdp_json_is(list, FSDP_JSON_ARRAY) && list->count != 0 &&
@@ -539,15 +535,15 @@ static bool read_config(struct config *config, struct fsdp_error **ret_error)
 	for (size_t i = 0; i < FSDP_COUNT(plans); i++)
 		add_members(config, "config", root, plans[i]);
 	add_values(config, (struct name_parts){ "config", NULL }, root, keys);
-	return true;
 }
 
-bool fsdp_hf_config(struct fsdp_reading *reading, const struct fsdp_folder *folder,
-	struct fsdp_error **ret_error)
+void fsdp_hf_config(struct fsdp_reading *reading, const struct fsdp_folder *folder)
 {
 	struct config config = { .reading = reading, .folder = folder };
-	if (!fsdp_folder_has(folder, "adapter_config.json", FSDP_ENTRY_FILE))
-		return read_config(&config, ret_error);
+	if (!fsdp_folder_has(folder, "adapter_config.json", FSDP_ENTRY_FILE)) {
+		read_config(&config);
+		return;
+	}
 	/* AdaLoRA begins with a rank of its own and leaves `r` as its class has it. */
 	static const char *const ranks[] = { "peft_type", "r", NULL };
 	static const char *const falling_ranks[] = { "peft_type", "init_r", "target_r",
@@ -559,11 +555,12 @@ bool fsdp_hf_config(struct fsdp_reading *reading, const struct fsdp_folder *fold
 	const struct fsdp_json *root;
 	struct fsdp_error *error = NULL;
 	bool unread;
-	if (!read_json(&config, "adapter_config.json", &root, &unread, &error))
-		return forgive(&config, "adapter_config.json", unread, error, ret_error);
+	if (!read_json(&config, "adapter_config.json", &root, &unread, &error)) {
+		forgive(&config, "adapter_config.json", unread, error);
+		return;
+	}
 	bool falls = fsdp_span_is(fsdp_json_get_text(root, "peft_type"), "ADALORA");
 	add_members(&config, "adapter_config", root, "rank_pattern");
 	add_values(&config, parts, root, falls ? falling_ranks : ranks);
 	add_values(&config, parts, root, keys);
-	return true;
 }

@@ -228,27 +228,24 @@ static bool read_state(struct state_reader *reader, struct fsdp_error **ret_erro
 
 /* Values out of trainer_state.json: how far training was, and what was
  * best. One that cannot be read is a finding. */
-static bool read_trainer_state(struct fsdp_reading *reading,
-	const struct fsdp_folder *folder, struct fsdp_error **ret_error)
+static void read_trainer_state(
+	struct fsdp_reading *reading, const struct fsdp_folder *folder)
 {
 	struct state_reader *reader;
 	struct fsdp_error *error = NULL;
 	if (!fsdp_folder_has(folder, FILE_NAME, FSDP_ENTRY_FILE))
-		return true;
+		return;
 	reader = FSDP_TAKE(reading->scratch, reader, 1);
 	reader->reading = reading;
 	if (fsdp_folder_source(
 		    folder, FSDP_SPAN(FILE_NAME), &reader->rest.source, &error) &&
 		read_state(reader, &error))
-		return true;
+		return;
 	if (fsdp_error_code(error) == FSDP_ERROR_MEMORY ||
-		fsdp_error_code(error) == FSDP_ERROR_LIMIT) {
-		*ret_error = error;
-		return false;
-	}
+		fsdp_error_code(error) == FSDP_ERROR_LIMIT)
+		fsdp_model_leave(reading->model, error);
 	fsdp_error_add_path(&error, FILE_NAME);
 	fsdp_reading_keep_error(reading, error);
-	return true;
 }
 
 /* ---- the order in which modules are made ---- */
@@ -1100,16 +1097,15 @@ static void check_parts(struct fsdp_reading *reading, const struct trainer *trai
 	}
 }
 
-static bool finish(struct fsdp_reading *reading, struct fsdp_error **ret_error)
+static void finish(struct fsdp_reading *reading)
 {
 	struct trainer *trainer = reading->state;
 	struct fsdp_model *model = reading->model;
-	if (!trainer->has_config && !fsdp_hf_config(reading, trainer->folder, ret_error))
-		return false;
+	if (!trainer->has_config)
+		fsdp_hf_config(reading, trainer->folder);
 	if (trainer->is_deepspeed && trainer->is_plain)
 		rename_masters(reading);
-	if (!read_trainer_state(reading, trainer->folder, ret_error))
-		return false;
+	read_trainer_state(reading, trainer->folder);
 	name_states(reading, is_pickled(trainer->folder));
 	model->format = (struct fsdp_format){
 		.family = "trainer",
@@ -1139,7 +1135,6 @@ static bool finish(struct fsdp_reading *reading, struct fsdp_error **ret_error)
 	if (here.count != 0 && model->world_size != FSDP_NONE)
 		fsdp_find_missing_ranks(
 			&model->findings, &here, FSDP_PLACE(.severity = FSDP_NOTE + 1));
-	return true;
 }
 
 /* An index, which says no more than what is read anyway. */

@@ -1197,16 +1197,14 @@ static bool read(struct fsdp_reading *reading, const struct fsdp_look *look,
  * Origin: sentence_transformers 6.2, whose load_torch_weights refuses a directory without
  * weights. Pooling and Normalize have none.
  */
-static bool check_modules(const struct hf *hf, struct fsdp_error **ret_error)
+static void check_modules(const struct hf *hf)
 {
 	struct fsdp_reading *reading = hf->reading;
 	struct fsdp_error *error = NULL;
 	const struct fsdp_json *root =
 		fsdp_reading_document(reading, hf->folder, "modules.json", &error);
-	if (error != NULL && fsdp_error_code(error) == FSDP_ERROR_MEMORY) {
-		*ret_error = error;
-		return false;
-	}
+	if (error != NULL && fsdp_error_code(error) == FSDP_ERROR_MEMORY)
+		fsdp_model_leave(reading->model, error);
 	fsdp_error_free(error);
 	for (uint32_t i = 0; fsdp_json_is(root, FSDP_JSON_ARRAY) && i < root->count;
 		i++) {
@@ -1232,8 +1230,7 @@ static bool check_modules(const struct hf *hf, struct fsdp_error **ret_error)
 					      FSDP_SPAN("pytorch_model.bin"), &entry);
 			fsdp_dir_close(&dir);
 		} else if (fsdp_error_code(error) == FSDP_ERROR_MEMORY) {
-			*ret_error = error;
-			return false;
+			fsdp_model_leave(reading->model, error);
 		}
 		fsdp_error_free(error);
 		if (!has_weights)
@@ -1242,10 +1239,9 @@ static bool check_modules(const struct hf *hf, struct fsdp_error **ret_error)
 				"directory has no weights (modules.json lists %.*s)",
 				FSDP_TEXT_MOST(fsdp_span_last(type, '.'), 64));
 	}
-	return true;
 }
 
-static bool finish(struct fsdp_reading *reading, struct fsdp_error **ret_error)
+static void finish(struct fsdp_reading *reading)
 {
 	struct hf *hf = reading->state;
 	const struct single *single = hf->single;
@@ -1284,8 +1280,8 @@ static bool finish(struct fsdp_reading *reading, struct fsdp_error **ret_error)
 				FSDP_LLU(hf->total_size), FSDP_LLU(sum));
 		}
 	}
-	return check_modules(hf, ret_error) &&
-	       fsdp_hf_config(reading, hf->folder, ret_error);
+	check_modules(hf);
+	fsdp_hf_config(reading, hf->folder);
 }
 
 static bool is_anchor(struct fsdp_span name)

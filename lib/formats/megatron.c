@@ -436,10 +436,9 @@ static void join(struct megatron *megatron)
 		join_part(megatron, &parts[i]);
 }
 
-static bool finish(struct fsdp_reading *reading, struct fsdp_error **ret_error)
+static void finish(struct fsdp_reading *reading)
 {
 	struct fsdp_model *model = reading->model;
-	(void)ret_error;
 	int64_t tp = argument(model, "tensor_model_parallel_size");
 	int64_t pp = argument(model, "pipeline_model_parallel_size");
 	int64_t ep = argument(model, "expert_model_parallel_size");
@@ -459,7 +458,6 @@ static bool finish(struct fsdp_reading *reading, struct fsdp_error **ret_error)
 	model->world_size = (uint32_t)fsdp_min(world, FSDP_PATTERN_MAX);
 	model->is_split = true;
 	join(&megatron);
-	return true;
 }
 
 const struct fsdp_family fsdp_family_megatron = {

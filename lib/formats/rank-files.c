@@ -337,19 +337,16 @@ static const struct fsdp_span *names_of_file(const struct fsdp_model *model,
 			     : model->tensors.count;
 	size_t kept = fsdp_min(end - begin, FSDP_AFFECTED_KEPT);
 	struct fsdp_span *names = FSDP_TAKE(scratch, names, kept + 1);
-	for (uint32_t i = 0; names != NULL && i < kept; i++) {
-		uint32_t name = fsdp_model_tensor(model, begin + i)->name;
-		names[i] = fsdp_model_name(model, name, scratch);
-		if (names[i].data == NULL)
-			return NULL;
-	}
+	for (uint32_t i = 0; i < kept; i++)
+		names[i] = fsdp_model_name(
+			model, fsdp_model_tensor(model, begin + i)->name, scratch);
 	*ret_count = end - begin;
 	return names;
 }
 
 /* A second file of a rank. If it has the name of a rank that is missing, the parts of
  * that one are lost. */
-static bool report_double(struct fsdp_model *model, struct ranks *ranks, uint32_t index,
+static void report_double(struct fsdp_model *model, struct ranks *ranks, uint32_t index,
 	struct fsdp_arena *scratch)
 {
 	const struct fsdp_file_record *file = fsdp_model_file(model, index);
@@ -364,18 +361,15 @@ static bool report_double(struct fsdp_model *model, struct ranks *ranks, uint32_
 			FSDP_PLACE(.file = file->path, .rank = file->rank),
 			"skipped: another file has the same rank %u (%.*s)", file->rank,
 			FSDP_TEXT_MOST(other, 256));
-		return true;
+		return;
 	}
 	names = names_of_file(model, index, &count, scratch);
-	if (names == NULL)
-		return false;
 	ranks->is_reported[place] = true;
 	fsdp_find(&model->findings, FSDP_RULE_RANK_IDENTITY,
 		FSDP_PLACE(.file = file->path, .rank = file->rank, .affected = names,
 			.affected_count = count, .fix = FSDP_FIX_RANK),
 		"contains the data of rank %u, like %.*s; its name is that of rank %u, which is missing",
 		file->rank, FSDP_TEXT_MOST(other, 256), file->named_rank);
-	return true;
 }
 
 static void check_file(struct fsdp_model *model, struct ranks *ranks, uint32_t index)
@@ -435,15 +429,17 @@ static void check_missing(struct fsdp_model *model, const struct ranks *ranks,
 }
 
 /* Files that differ in a number and say nothing of ranks may be anything. */
-static bool check_evidence(struct fsdp_reading *reading, struct fsdp_error **ret_error)
+static void check_evidence(struct fsdp_reading *reading)
 {
 	const struct fsdp_child *first = fsdp_vec_at(&reading->children, 0);
+	struct fsdp_error *error = NULL;
 	if (reading->ranks_recorded != 0 || names_a_rank(first->name))
-		return true;
-	fsdp_fail(ret_error, FSDP_ERROR_USAGE, FSDP_UNKNOWN,
+		return;
+	fsdp_fail(&error, FSDP_ERROR_USAGE, FSDP_UNKNOWN,
 		"it is not recorded that these %zu files are ranks of one save",
 		reading->children.count);
-	return fsdp_error_add_hint(ret_error, "give one of them");
+	fsdp_error_add_hint(&error, "give one of them");
+	fsdp_model_leave(reading->model, error);
 }
 
 /* Ranks in the names, for files without one. */
@@ -464,16 +460,15 @@ static uint32_t guess_world_size(const struct fsdp_reading *reading)
 	return highest >= size && highest < NAMED_MAX ? highest + 1 : size;
 }
 
-static bool finish(struct fsdp_reading *reading, struct fsdp_error **ret_error)
+static void finish(struct fsdp_reading *reading)
 {
 	struct fsdp_model *model = reading->model;
 	const struct fsdp_child *first = fsdp_vec_at(&reading->children, 0);
 	/* One file with its plan. */
 	if (reading->children.count == 1 && reading->ranks_recorded == 0 &&
 		!names_a_rank(first->name))
-		return true;
-	if (!check_evidence(reading, ret_error))
-		return false;
+		return;
+	check_evidence(reading);
 	/* Relatives of FSDP contain their kind. */
 	if (model->format.family == NULL ||
 		strcmp(model->format.family, "torch-zip") == 0 ||
@@ -496,11 +491,9 @@ static bool finish(struct fsdp_reading *reading, struct fsdp_error **ret_error)
 	for (uint32_t i = 0; i < model->files.count; i++)
 		check_file(model, &ranks, i);
 	for (uint32_t i = 0; i < model->files.count; i++)
-		if (ranks.twin[i] != 0 &&
-			!report_double(model, &ranks, i, reading->scratch))
-			return fsdp_arena_fail(reading->scratch, ret_error);
+		if (ranks.twin[i] != 0)
+			report_double(model, &ranks, i, reading->scratch);
 	check_missing(model, &ranks, here, reading->named);
-	return true;
 }
 
 const struct fsdp_family fsdp_family_rank_set = {
@@ -741,7 +734,7 @@ static void read_params(struct fsdp_reading *reading, const struct fsdp_folder *
 	}
 }
 
-static bool finish_slices(struct fsdp_reading *reading, struct fsdp_error **ret_error)
+static void finish_slices(struct fsdp_reading *reading)
 {
 	struct rank_slices *slices = reading->state;
 	struct fsdp_model *model = reading->model;
@@ -776,8 +769,7 @@ static bool finish_slices(struct fsdp_reading *reading, struct fsdp_error **ret_
 	}
 	model->world_size = slices->count;
 	model->is_split = true;
-	if (!fsdp_hf_config(reading, slices->folder, ret_error))
-		return false;
+	fsdp_hf_config(reading, slices->folder);
 	read_params(reading, slices->folder);
 	/* Of the members of config.json. */
 	uint32_t end = model->settings.count != 0 ? fsdp_model_setting(model, 0)->end : 0;
@@ -794,7 +786,6 @@ static bool finish_slices(struct fsdp_reading *reading, struct fsdp_error **ret_
 	};
 	fsdp_reading_note(reading,
 		"each rank has its own slices and their layout is not recorded: listed separately");
-	return true;
 }
 
 const struct fsdp_family fsdp_family_slices = {

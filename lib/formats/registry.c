@@ -272,10 +272,10 @@ struct step {
 static void run_step(void *context)
 {
 	struct step *step = context;
-	step->good =
-		step->look != NULL
-			? step->family->read(step->reading, step->look, step->ret_error)
-			: step->family->finish(step->reading, step->ret_error);
+	step->good = step->look == NULL ||
+		     step->family->read(step->reading, step->look, step->ret_error);
+	if (step->look == NULL)
+		step->family->finish(step->reading);
 }
 
 bool fsdp_family_read(struct fsdp_reading *reading, const struct fsdp_family *family,

@@ -1238,12 +1238,11 @@ static void widen(struct fsdp_model *model, uint32_t *first, uint32_t index)
 
 /* Up the list each tensor becomes as large as those before it, and down the list as
  * large as the last. */
-static bool finish(struct fsdp_reading *reading, struct fsdp_error **ret_error)
+static void finish(struct fsdp_reading *reading)
 {
 	struct fsdp_model *model = reading->model;
-	(void)ret_error;
 	if (reading->state == NULL)
-		return true;
+		return;
 	size_t names = model->names.list.count;
 	uint32_t *first = FSDP_TAKE(reading->scratch, first, names);
 	memset(first, 0xff, names * sizeof *first);
@@ -1261,7 +1260,6 @@ static bool finish(struct fsdp_reading *reading, struct fsdp_error **ret_error)
 		.title = fsdp_family_dcp_safetensors.title,
 		.writer = "torch.distributed.checkpoint",
 	};
-	return true;
 }
 
 const struct fsdp_family fsdp_family_dcp_safetensors = {

@@ -769,12 +769,11 @@ static void check_ranks(struct fsdp_deepspeed *ds)
 				       : NULL));
 }
 
-static bool finish(struct fsdp_reading *reading, struct fsdp_error **ret_error)
+static void finish(struct fsdp_reading *reading)
 {
 	struct fsdp_deepspeed *ds = reading->state;
 	if (ds->is_root)
-		return true;
-	(void)ret_error;
+		return;
 	fsdp_deepspeed_remove_stored(ds);
 	fsdp_deepspeed_read_values(ds);
 	/* From the files, else from their names. */
@@ -790,7 +789,7 @@ static bool finish(struct fsdp_reading *reading, struct fsdp_error **ret_error)
 	if (ds->is_universal) {
 		fsdp_deepspeed_check_files(ds);
 		join_universal(ds);
-		return true;
+		return;
 	}
 	struct fsdp_join join = {
 		.reading = reading,
@@ -838,7 +837,6 @@ static bool finish(struct fsdp_reading *reading, struct fsdp_error **ret_error)
 	ds->reading->model->is_split = ds->model_ranks > 1;
 	fsdp_deepspeed_add_parts(ds);
 	mark_slices(ds);
-	return true;
 }
 
 const struct fsdp_family fsdp_family_deepspeed = {
