@@ -222,7 +222,7 @@ def shards_within_and_outside_of_their_tensor(folder):
         text(name) + sharded_tensor(name, 1, 2, shards) + b"s" for name, shards in tensors.items())))
     for rank, world_size in [(0, 1), (1, 1), (0, 0), (0, -1), (-1, 2), (16777215, 16777215), (16777216, 16777216),
                              (16777217, 16777217)]:
-        folder.write(f"{rank} {world_size}/y.pkl", pickled(
+        folder.write(f"rank {rank} {world_size}/y.pkl", pickled(
             b"}" + text("rows") + sharded_tensor("rows", rank, world_size, tensors["rows"]) + b"s"))
 
 
