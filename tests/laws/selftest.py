@@ -24,6 +24,7 @@ import provenance
 import reach
 import references
 import rules
+import samples
 import schemas
 import symbols
 import tags
@@ -339,6 +340,10 @@ CASES = [
      {"tests/pinned/a.txt": "  1 file, 21 files, 0.1 files\n  1 more ranks\n", "doc/a.md": "there are 1 files\n",
       "tests/cli/a.py": "# 1 files\n"},
      ["doc/a.md:1: one thing", "tests/pinned/a.txt:2: one thing"]),
+    ("samples", samples.check, True,
+     {"tests/pinned/a.txt": "# a\n@ one x\n$ " + "mkdir a; " * 50 + "\n# b\n$ mkdir a\n# c\n$ " + "ls; " * 200 + "\n",
+      "tests/pinned/samples/a.py": "@sample\ndef one(folder):\n\n@sample\ndef two(folder):\n\ndef three():\n"},
+     ["tests/pinned/a.txt:3: 450", "tests/pinned/samples/a.py: no case has the sample two"]),
     ("formatting", formatting.check, formatting.formatter() is not None,
      {".clang-format": CLANG_FORMAT, "lib/a.c": "int a;\nint  b;\n"}, ["lib/a.c:2: "]),
     ("formatting", formatting.check, formatting.formatter() is not None,

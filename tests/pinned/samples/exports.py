@@ -33,3 +33,17 @@ def names_with_segments_of_wrappers(folder: Folder):
     one = b"\0\0\200\77"
     folder.write("x.safetensors", safetensors({
         "a._orig_mod.b.module.w": ("F32", [1], one), "_orig_mod.c.module": ("F32", [1], one)}))
+
+
+@sample
+def attention_of_more_than_16_mib(folder: Folder):
+    """x.safetensors, and in rows what a map joins: a row of q, of k, of v, and so on."""
+    heads, width = 475000, 12
+    parts = {}
+    for number, name in enumerate("qkv", 1):
+        digits = "".join(map(str, range(number * 1000000, 9000001)))[:heads * width]
+        parts[name] = digits.encode()
+    folder.write("x.safetensors", safetensors({
+        f"model.layers.0.self_attn.{name}_proj.weight": ("U8", [heads, width], part) for name, part in parts.items()}))
+    folder.write("rows", b"".join(
+        part[at:at + width] for at in range(0, heads * width, width) for part in parts.values()))

@@ -143,3 +143,29 @@ def zips_without_an_end(folder: Folder):
     for title, content in contents.items():
         folder.write(f"{title}/x.pt", content)
     folder.write("list", *(f"{title}\n" for title in contents))
+
+
+@sample
+def msgpack_like_that_of_flax(folder: Folder):
+    """With extensions of its type and of others."""
+    contents = [
+        b"\1\241w\307\1\1abcdef", b"\1\241w\307\1\2abcdef", b"\1\241w\310\0\1\1abcdef", b"\1\241w\310\0\1\2abcdef",
+        b"\1\241w\311\0\0\0\1\1abcdef", b"\1\241w\311\0\0\0\1\2abcdef", b"\1\241wabc\307\1\1def",
+        b"\1\241wabc\307\1\1de", b"\1\242w\37\307\1\1abcdef", b"\1\242w~\307\1\1abcdef", b"\1\240\307\1\1abcdef",
+    ]
+    for number, content in enumerate(contents):
+        folder.write(f"{number:02}/x", b"\x81" + content[1:])
+
+
+@sample
+def lists_of_paths(folder: Folder):
+    """For --files0-from, by the paths in them: one is a model."""
+    model, longest = "testdata/torch-zip/state-dict/model.pt", f"{1:04095}"
+    lists = [
+        f"{model}\0{model}", f"\0{model}\0", f"{model}\0\0", f"{model}\0\0{model}\0", "", f"{longest}\0",
+        f"{model}\0{1:04096}\0", f"{1:04096}",
+    ]
+    folder.write("two", f"{model}\0{model}\0")
+    folder.write("one", f"{model}\0")
+    for number, content in enumerate(lists):
+        folder.write(f"list-{number}", content)

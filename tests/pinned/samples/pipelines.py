@@ -284,3 +284,15 @@ def weights_of_diffusers_with_other_widths(folder):
         folder.copy(WHOLE + "/model.safetensors", place + "/m/diffusion_pytorch_model.safetensors")
         folder.edit(place + "/m/diffusion_pytorch_model.safetensors", "self_attn.q_proj", "selfs.attn2.to_k")
         folder.json(place + "/m/config.json", config)
+
+
+@sample
+def adapter_whose_base_is_gone_and_model_with_a_tokenizer(folder):
+    """a, and the same in a directory with a blank in its name; t."""
+    for name in ("a", "a b"):
+        folder.copy("complete/lora-b-gone/checkpoint", name)
+        key = '"base_model_name_or_path": '
+        folder.edit(name + "/adapter_config.json", key + "null", key + '"/nonexistent/base"')
+    folder.copy("hf/llama-sharded", "t")
+    folder.remove("t/expected")
+    folder.json("t/tokenizer.json", {})
