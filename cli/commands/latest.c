@@ -1327,7 +1327,7 @@ static void print_none(struct latest *latest)
 	if (latest->count == 0 || latest->named > 0 || is_table(latest))
 		return;
 	if (!only_builds(&latest->candidates[0]))
-		run_note(latest->run, "fsdp-inspect audit %s prints how to repair it",
+		run_reason(latest->run, "fsdp-inspect audit %s prints how to repair it",
 			path_to_paste(latest->candidates[0].path));
 	else
 		run_note(latest->run,
