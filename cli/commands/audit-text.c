@@ -336,6 +336,13 @@ static void print_own_loader(const struct verdict *verdict, struct out *out)
 			out_line_text(out,
 				"; whether %s loads it is not known for this model type",
 				own->result.title);
+		else if (strcmp(own->reasons[i].code, "audit-error") != 0) {
+			out_line_text(out, "; whether %s loads it is not known (",
+				own->result.title);
+			out_line_name(out, text_of(own->reasons[i].message));
+			out_line_text(out, ")");
+			break;
+		}
 	}
 }
 

@@ -1035,9 +1035,9 @@ static void list_parts(struct verdict *verdict, struct run *run, struct name_buf
 	static const char *const others[] = { "optim", "config", "generation_config",
 		"adapter_config", "tokenizer", "__", "param_groups", "pytorch-lightning",
 		"buffer_names", "checkpoint_parallel", "data_sampler", "dp_world_size",
-		"ds_", "frozen_param", "global_s", "iteration", "mp_world_size",
-		"param_s", "random_ltd", "shared_params", "skipped_s", "sparse_tensor",
-		"zero_" };
+		"ds_", "frozen_param", "global_samples", "global_steps", "iteration",
+		"mp_world_size", "param_s", "random_ltd", "shared_params", "skipped_s",
+		"sparse_tensor", "zero_" };
 	struct text last = { NULL, 0 };
 
 	for (uint32_t i = 0; verdict->of_role[FSDP_ROLE_OPTIM] > 0 &&

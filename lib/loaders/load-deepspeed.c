@@ -202,7 +202,7 @@ static bool write_conversion(struct fsdp_loading *loading)
 	if (!is_right || first == 0 || first != second ||
 		value_in(checkpoint, ELASTIC) == 1)
 		return fsdp_load_report(loading, 2,
-			"no converter is right for this checkpoint; weights only: fsdp-inspect export");
+			"no converter supports this checkpoint; weights only: fsdp-inspect export");
 	return fsdp_load_report(loading, 2,
 		"convert it with ds_to_universal.py%s, and set checkpoint.load_universal to true",
 		has_models(loading, zero->source, "/zero_pp_rank_") ||

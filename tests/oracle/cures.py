@@ -154,7 +154,7 @@ def check(args, tap, name, zero, optimizer, is_right):
         names_converter = cure.startswith("convert it with ds_to_universal.py")
         oraclelib.same(problems, f"conversion is advised ({cure!r})", names_converter, is_right)
         if not names_converter:
-            oraclelib.same(problems, "cure", cure, "no converter is right for this checkpoint; weights only: fsdp-inspect export")
+            oraclelib.same(problems, "cure", cure, "no converter supports this checkpoint; weights only: fsdp-inspect export")
         flags = flags_of(cure) if names_converter else ["--inject_missing_state"]
         copy = os.path.join(work, "copy")
         shutil.copytree(folder, copy)
