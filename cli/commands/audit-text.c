@@ -266,8 +266,8 @@ static bool print_loaders(const struct verdict *verdict, struct out *out)
 static const char *find_limit(const struct verdict *verdict)
 {
 	static const char *const limits[][2] = {
-		{ "FI5007", " no errors, but not all that a resume needs" },
-		{ "FI4002", " no errors, but tensor names have the prefix of a wrapper" }
+		{ "FI5007", "complete for inference, but a resume needs more (FI5007)" },
+		{ "FI4002", "tensor names begin with the prefix of a wrapper module" }
 	};
 
 	if (strcmp(verdict->word, "good") != 0)
@@ -278,7 +278,7 @@ static const char *find_limit(const struct verdict *verdict)
 				verdict->checks[k].findings > 0 &&
 				verdict->checks[k].findings >= verdict->counts.warning)
 				return limits[i][1];
-	return verdict->counts.warning > 0 ? " no errors" : NULL;
+	return verdict->counts.warning > 0 ? "" : NULL;
 }
 
 /* Known loaders do not depend on the default of torch.load(). */
@@ -305,7 +305,8 @@ static void print_own_loader(const struct verdict *verdict, struct out *out)
 	const struct shown_loader *own = verdict->loading.loaders;
 
 	if (verdict->loading.is_own && verdict->loading.count == 0 &&
-		verdict->program != NULL && strcmp(verdict->word, "good") == 0)
+		verdict->program != NULL && strcmp(verdict->word, "good") == 0 &&
+		!has_findings(verdict, "FI5007"))
 		out_line_text(
 			out, "; whether %s loads it was not checked", verdict->program);
 	if (!verdict->loading.is_own || verdict->loading.count == 0)
@@ -352,7 +353,9 @@ static void print_owners(const struct verdict *verdict, struct out *out)
 	if (!verdict->has_owners || verdict->with_states == 0)
 		return;
 	if (verdict->without_states == 0) {
-		out_line_text(out, " for all parameters");
+		/* A missing parameter is not counted. */
+		if (verdict->counts.error == 0)
+			out_line_text(out, " for all parameters");
 		return;
 	}
 	out_values(out, " for {} of {} parameters (none for {}[ and {} more])",
@@ -402,9 +405,17 @@ static void show_format(const struct verdict *verdict, struct out *out)
 	if (verdict->module_copies > 0)
 		out_values(out, "{}{} weight{s} in training precision (module.*)",
 			value_word(before), value_count(verdict->module_copies));
+	before = "; also stored: ";
 	for (size_t i = 0; i < verdict->part_count; i++) {
-		out_line_text(out, "%s", i == 0 ? "; also stored: " : ", ");
-		out_line_name(out, verdict->parts[i]);
+		const struct text part = verdict->parts[i];
+
+		if (verdict->random_states > 0 &&
+			(memmem(part.data, part.size, "rng", 3) != NULL ||
+				memmem(part.data, part.size, "random", 6) != NULL))
+			continue;
+		out_line_text(out, "%s", before);
+		out_line_name(out, part);
+		before = ", ";
 	}
 	out_values(out, "[, and {} more]", value_some(verdict->parts_left));
 	/* A resume needs them. */
@@ -422,9 +433,9 @@ static void show_level(
 		[FSDP_LEVEL_QUICK] =
 			"names, sizes and top-level metadata (without --quick also headers)",
 		[FSDP_LEVEL_HEADERS] =
-			"headers and metadata (--data also checks contents)",
+			"headers and metadata, no values (audit --data --values also checks contents, NaN and Inf)",
 		[FSDP_LEVEL_DATA] =
-			"headers, metadata and contents (--values also checks for NaN and Inf)",
+			"headers, metadata and contents, no values (--values also checks for NaN and Inf)",
 		[FSDP_LEVEL_VALUES] = "headers, metadata, contents and values",
 	};
 
@@ -472,16 +483,14 @@ static void show_verdict(
 		out_line_text(out, " %s;", reason_open(verdict->open));
 		others = true;
 	} else if (limit != NULL) {
-		out_line_text(out, "%s", limit);
-		before = strchr(limit, ',') != NULL ? ": " : ", ";
+		out_line_text(out, " no errors");
+		before = ", ";
 	}
 	print_count(out, &before, verdict->counts.error, "error");
 	print_count(out, &before, verdict->counts.warning, "warning");
 	if (before[0] == ' ' && !strict && limit == NULL) {
 		out_line_text(out, others ? " no other problems" : " no problems");
 		before = ", ";
-	} else if (before[0] == ':') {
-		out_line_text(out, ",");
 	}
 	/* Other notes have lines of their own. */
 	if (before[0] == ' ' || (strict && verdict->counts.error == 0))
@@ -496,24 +505,24 @@ static void show_verdict(
 	}
 	/* The parts that merge reads have neither loader nor absent files. */
 	bool is_full = verdict->format != NULL && run->common->quiet == 0;
-	out_values(out, " in [{} of ]{} file{s}, {} tensor{s}[; {} part{s} not judged]",
-		is_full && verdict->absent > 0
-			? value_count(verdict->files - verdict->absent)
-			: value_absent(),
-		value_count(verdict->files), value_count(verdict->tensors),
-		value_some(verdict->counts.unsupported));
+	out_values(out,
+		" in {} file{s}[ ({} missing)], {} tensor{s}[; {} part{s} not judged]",
+		value_count(verdict->files), value_some(is_full ? verdict->absent : 0),
+		value_count(verdict->tensors), value_some(verdict->counts.unsupported));
+	if (limit != NULL && limit[0] != '\0')
+		out_line_text(out, "; %s", limit);
 	if (is_full)
 		print_own_loader(verdict, out);
 	if (!verdict->complete)
 		out_line_text(out,
-			is_partial ? " (--checks lists what was not checked)"
+			is_partial ? " (--checks lists the checks that did not run)"
 			: verdict->counts.error == 1
 				? "; some checks could not run because of the error (--checks lists them)"
 				: "; some checks could not run (--checks lists them)");
 	out_line_end(out);
+	show_level(verdict, out, audit);
 	if (run->common->quiet == 0)
 		show_format(verdict, out);
-	show_level(verdict, out, audit);
 }
 
 /* Suggests to record digests where none are. */
@@ -694,7 +703,7 @@ bool audit_text(const struct audit *audit, struct run *run)
 				refused == 2 ? "" : "s");
 		if (refused > 0 && run->common->quiet == 0 && !knows_own(verdict))
 			out_line(run->out, NULL,
-				"note: torch.load() of %.*s%s needs weights_only=False, or add_safe_globals() (FI3003; -v lists the classes)",
+				"note: not damaged, but torch.load() refuses %.*s%s by default: use weights_only=False or add_safe_globals() (FI3003; -v lists the classes)",
 				first.size < 200 ? (int)first.size : 200,
 				first.data != NULL ? first.data : "", more);
 		if (audit->options->checks && !show_checks(verdict, run->out))

@@ -1040,6 +1040,15 @@ static void list_parts(struct verdict *verdict, struct run *run, struct name_buf
 		"sparse_tensor", "zero_" };
 	struct text last = { NULL, 0 };
 
+	/* Of {"app": state} all is below one name. */
+	struct text root = verdict->tensors > 0
+				   ? name_text(name, run->checkpoint,
+					     fsdp_tensor(run->checkpoint, 0).name)
+				   : (struct text){ NULL, 0 };
+	const char *end = root.size > 0 ? memchr(root.data, '.', root.size) : NULL;
+	if (end != NULL)
+		root = collected_copy(run->collected,
+			(struct text){ root.data, (size_t)(end - root.data) });
 	for (uint32_t i = 0; verdict->of_role[FSDP_ROLE_OPTIM] > 0 &&
 			     i < fsdp_value_count(run->checkpoint);
 		i++) {
@@ -1051,6 +1060,7 @@ static void list_parts(struct verdict *verdict, struct run *run, struct name_buf
 
 		if (dot != NULL)
 			part.size = (size_t)(dot - part.data);
+		listed |= text_is(part, root);
 		for (size_t k = 0; k < sizeof others / sizeof *others; k++)
 			listed |= part.size >= strlen(others[k]) &&
 				  memcmp(part.data, others[k], strlen(others[k])) == 0;

@@ -186,7 +186,7 @@ static void refuse_sorts(struct exporting *exporting)
 	if (options->prefix == NULL && find_average(exporting, average, sizeof average) &&
 		find_original(exporting, average, original, sizeof original))
 		run_refuse(exporting->run, "choose the one that is meant",
-			"%s and %s are two models of the same names and shapes: --prefix=%s or --prefix=%s",
+			"%s and %s are two models with the same names and shapes: --prefix=%s or --prefix=%s",
 			original, average, original, average);
 	if (!options->adapter && !options->base && !is_adapter(exporting->run) &&
 		has_lora(exporting))

@@ -741,7 +741,7 @@ void info_print(struct info *info)
 			fsdp_module(checkpoint, info->facts->average_module);
 
 		out_line_begin(out, "average");
-		out_values(out, "{}, of the same names and shapes: ",
+		out_values(out, "{} (same names and shapes as the model): ",
 			value_name(name_text(
 				&info->buffers->name, checkpoint, module.name)));
 		print_total(info, &info->facts->average, "tensor");

@@ -1428,6 +1428,11 @@ static void run_latest(struct run *run)
 		failure->message = collected_text(run->collected, from->message.data);
 		failure->hint = collected_text(run->collected, from->hint.data);
 	}
+	const char *named = "";
+	for (size_t i = 0; i < latest->count; i++)
+		if (latest->candidates[i].is_named && latest->named == 1 &&
+			!latest->options->all)
+			named = text_last(text_of(latest->candidates[i].path), '/').data;
 	for (size_t i = 0; i < latest->count; i++)
 		if (latest->candidates[i].is_named && latest->candidates[i].is_release)
 			run_note(run, "%s: " LATEST_RELEASE, latest->candidates[i].path);
@@ -1435,10 +1440,8 @@ static void run_latest(struct run *run)
 		print_none(latest);
 	if (latest->named > 0 && latest->level != FSDP_LEVEL_DATA)
 		run_note(run,
-			"%schecked %s; fsdp-inspect audit --data also checks contents",
-			latest->named == 1 && !latest->options->all
-				? "this is the newest good checkpoint; "
-				: "",
+			"%s%schecked %s; fsdp-inspect audit --data also checks contents",
+			named, named[0] != '\0' ? " is the newest good checkpoint; " : "",
 			latest->level == FSDP_LEVEL_QUICK ? "names and sizes"
 							  : "headers");
 	print_cost(latest);

@@ -604,8 +604,8 @@ __attribute__((format(printf, 3, 4))) static void skip(
 	table->table.omitted |= UINT64_C(1) << record_table_find(table, name);
 	if (format == NULL)
 		return;
-	size = snprintf(
-		listing->same + used, room, "%s", used == 0 ? "; all rows: " : ", ");
+	size = snprintf(listing->same + used, room, "%s",
+		used == 0 ? "; all listed tensors: " : ", ");
 	if (size < 0 || (size_t)size >= room)
 		return;
 	va_start(arguments, format);

@@ -775,10 +775,10 @@ bool order_show_flight(struct orders *order)
 static const struct {
 	const char *problem, *before, *after;
 } FIXES[] = {
-	{ "op", "compare the calls before this one on all ranks: one was skipped, or differs",
+	{ "op", "compare the calls before this one on all ranks: a rank skipped one, or it differs",
 		NULL },
 	{ "size",
-		"compare the calls before this one on all ranks: one was skipped, or the data differ in size",
+		"compare the calls before this one on all ranks: a rank skipped one, or the data differ in size",
 		NULL },
 	{ "bytes",
 		"compare the calls before this one on all ranks: one was skipped, or the data differ in size or dtype",

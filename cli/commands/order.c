@@ -374,6 +374,17 @@ static bool show_lanes(struct orders *order, const struct fsdp_exec_order *recor
 	return good;
 }
 
+/* Whether the tables, which are of the first iteration, are equal. */
+static bool starts_equal(
+	const struct fsdp_exec_order *first, const struct fsdp_exec_order *other)
+{
+	struct fsdp_exec_order a = *first, b = *other;
+
+	a.forward_count = b.forward_count = 0;
+	a.snapshot_count = b.snapshot_count = 1;
+	return fsdp_exec_order_equal(&a, &b);
+}
+
 /* Ranks that do the same are shown once, as far as there are few different ones. */
 static bool show_blocks(struct orders *order)
 {
@@ -382,6 +393,8 @@ static bool show_blocks(struct orders *order)
 	int64_t *ranks = calloc(order->count + 1, sizeof *ranks);
 	bool good = shown != NULL && ranks != NULL;
 	const struct fsdp_recording *one, *other;
+	const struct fsdp_exec_order *first = NULL;
+	char first_ranks[256] = "";
 	size_t blocks = 0;
 
 	for (size_t i = 0;
@@ -409,12 +422,23 @@ static bool show_blocks(struct orders *order)
 			    recorded->forwards[recorded->forward_count - 1].iter ==
 				    recorded->snapshots[last].iter;
 		order_put_ranks(ranks, count, text, sizeof text);
+		bool is_shown = first != NULL && starts_equal(first, recorded);
 		out_values_line(order->run->out, NULL,
-			"rank{} {}: {}{} unit{s}, {} iteration{s}",
+			"rank{} {}: {}{} unit{s}, {} iteration{s}[; first iteration as on rank{} {}]",
 			value_word(count == 1 ? "" : "s"), value_word(text),
 			value_word(count == 1 ? "" : "same order, "),
 			value_count(recorded->handle_count),
-			value_count(used || last == 0 ? last + 1 : last));
+			value_count(used || last == 0 ? last + 1 : last),
+			is_shown ? value_word(
+					   strpbrk(first_ranks, "-,") != NULL ? "s" : "")
+				 : value_absent(),
+			value_word(first_ranks));
+		if (first == NULL) {
+			first = recorded;
+			snprintf(first_ranks, sizeof first_ranks, "%s", text);
+		}
+		if (is_shown)
+			continue;
 		good = show_handles(order, recorded) && show_lanes(order, recorded);
 	}
 	free(shown);
@@ -445,7 +469,7 @@ static void show_first_diff(struct orders *order)
 						     : ", ",
 			diff->groups[i].rank_count > 1 ? "ranks" : "rank", ranks);
 	}
-	out_values(out, " diverge at position {} of iteration {}",
+	out_values(out, " diverge at position {} of iteration {} (both count from 0)",
 		value_count(diff->position), value_count(diff->iteration));
 	out_line_end(out);
 	out_table_begin(out, &GROUPS);

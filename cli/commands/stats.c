@@ -261,7 +261,8 @@ static void show_total(struct counting *counting, const char *common)
 	run_total(run, "%" PRIu64 " tensor%s, %s, %s NaN or Inf%s%s",
 		counting->total.tensors, counting->total.tensors == 1 ? "" : "s",
 		out_bytes(run->out, counting->total.bytes, size), finite,
-		common != NULL ? "; all rows: " : "", common != NULL ? common : "");
+		common != NULL ? "; all listed tensors: " : "",
+		common != NULL ? common : "");
 }
 
 /* Puts rows in order and shows them; sets the status. */

@@ -702,10 +702,13 @@ static void print_lost(
 	/* Of names that the checkpoint may not have: "(3 names)" */
 	bool stored = finding->affected_bytes != UINT64_MAX &&
 		      view->names >= finding->affected_count;
-	if (stored)
-		out_values(out,
-			view->names > view->tensors ? " ({} of {} tensors and values"
-						    : " ({} of {} tensor{s}",
+	if (stored && view->names > view->tensors)
+		out_values(out, " ({} of {} names: {} tensor{s} + {} value{s}",
+			value_count(finding->affected_count), value_count(view->names),
+			value_count(view->tensors),
+			value_count(view->names - view->tensors));
+	else if (stored)
+		out_values(out, " ({} of {} tensor{s}",
 			value_count(finding->affected_count), value_count(view->names));
 	else
 		out_values(out, " ({} name{s}", value_count(finding->affected_count));
@@ -799,12 +802,15 @@ static void print_rule(struct out *out, const struct finding *const *group, size
 		}
 	}
 	if (left > 0)
-		out_line(out, NULL, "%sand %zu more of %s (-v shows all)", margin, left,
+		out_line(out, NULL, "%sand %zu more %s%s of %s (-v shows all)", margin,
+			left, severity_name(group[0]->severity), left == 1 ? "" : "s",
 			group[0]->rule);
 	if (omitted > 0)
 		out_line(out, NULL,
-			"%sand %" PRIu64 " more of %s, only counted (--limit findings)",
-			margin, omitted, group[0]->rule);
+			"%sand %" PRIu64
+			" more %s%s of %s, only counted (--limit findings)",
+			margin, omitted, severity_name(group[0]->severity),
+			omitted == 1 ? "" : "s", group[0]->rule);
 }
 
 bool findings_print(struct out *out, const struct findings_view *view)

@@ -70,6 +70,7 @@ static const struct {
 	{ FSDP_RULE_ITEM_MISMATCH, PART_TENSOR, true },
 	{ FSDP_RULE_CHUNK_GAP, PART_TENSOR, true },
 	{ FSDP_RULE_RANK_MISSING, PART_SHARDS, true },
+	{ FSDP_RULE_MEGATRON_OBJECTS, PART_NONE },
 	{ FSDP_RULE_RESUME_PART, PART_NONE, true },
 	{ FSDP_RULE_RANK_IDENTITY, PART_FILE },
 	{ FSDP_RULE_STORAGE_RANGE, PART_END },
@@ -631,7 +632,7 @@ static void count_omitted(struct fsdp_audit *audit, struct fsdp_omitted omitted)
 	count_findings(audit, omitted.rule, omitted.count);
 }
 
-/* "…; also __3_0.distcp and 2 more", or "…; 2 more tensors have a gap" */
+/* "…; also __3_0.distcp and 2 more", or "…; 2 more tensors have gaps" */
 static bool write_others(struct fsdp_audit *audit, const size_t *next, size_t index)
 {
 	enum { SHOWN = 8, NAME_MOST = 200, MORE = 96 };
@@ -649,8 +650,8 @@ static bool write_others(struct fsdp_audit *audit, const size_t *next, size_t in
 				k == 1 ? "; also " : ", ",
 				FSDP_TEXT_MOST(audit->all[index].file, NAME_MOST));
 	if (part_of(finding) == PART_TENSOR)
-		size += (size_t)snprintf(
-			text + size, room - size, "; %zu more tensors have a gap", k);
+		size += (size_t)snprintf(text + size, room - size, "; %zu more tensor%s",
+			k, k == 1 ? " has a gap" : "s have gaps");
 	else if (k > SHOWN)
 		size += (size_t)snprintf(
 			text + size, room - size, " and %zu more", k - SHOWN);

@@ -351,11 +351,11 @@ static void report_wrapper(struct wrapped *wrapped, size_t wrapper)
 			       : wrapper == OF_COMPILE && leads
 				       ? "fsdp-inspect export --strip=_orig_mod. -o OUT CHECKPOINT"
 				       : wrappers[wrapper].next),
-		"%s names %s '%s.' (%s): load_state_dict of an unwrapped model rejects '%s'; with strict=False it %s",
+		"%s names %s '%s.' (%s): load_state_dict of an unwrapped model rejects '%s'; with strict=False it loads %s",
 		count, leads ? "begin with" : "contain", wrappers[wrapper].segment,
 		wrappers[wrapper].tool,
 		fsdp_shown(wrapped->first[wrapper].names[0], room),
-		is_all ? "loads no tensor" : "skips them");
+		is_all ? "no tensor" : "only the others");
 }
 
 /* A tensor that is the full content of a file has no name. */

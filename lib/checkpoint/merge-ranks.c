@@ -120,9 +120,9 @@ void fsdp_find_missing_ranks(struct fsdp_findings *findings, struct fsdp_ranks_h
 	if (!here->named && is_one_node(here, &first, &end)) {
 		place->fix = "copy the files of all nodes into one directory";
 		fsdp_find(findings, rule, place,
-			"only ranks %u-%u of %s%u are present, as on one node; %.*ss%s of ranks %s are missing",
-			first, end - 1, here->at_least ? "at least " : "",
-			here->world_size, stem, here->what, here->what + stem, text);
+			"%.*ss%s of ranks %s are missing; only ranks %u-%u of %s%u are present, probably those of one node",
+			stem, here->what, here->what + stem, text, first, end - 1,
+			here->at_least ? "at least " : "", here->world_size);
 		return;
 	}
 	place->rank = only;

@@ -123,7 +123,7 @@ void fsdp_reading_keep_limit(
 	struct fsdp_reading *reading, struct fsdp_error **error, struct fsdp_span file);
 
 /* Of a file whose content is that of another rank than the rank in its name. */
-#define FSDP_FIX_RANK "copy the file of the rank in its name again"
+#define FSDP_FIX_RANK "copy this file again from the host of the rank in its name"
 
 /* Rank of this file: from its content in *rank, else from its name. */
 void fsdp_reading_resolve_rank(

@@ -400,6 +400,41 @@ static void join_part(struct megatron *megatron, const struct rank_file *part)
 	}
 }
 
+/* With the names of the missing files, in the form of those that are present. */
+static void report_missing(
+	struct megatron *megatron, const struct rank_file *parts, uint32_t found)
+{
+	struct fsdp_model *model = megatron->model;
+	uint32_t sizes[] = { megatron->tp_size, megatron->pp_size, megatron->ep_size };
+	struct fsdp_name_list names = { .count = 0 };
+	bool has_stage = sizes[1] > 1, has_expert = sizes[2] > 1;
+	for (uint32_t i = 0; i < model->world_size && names.count < 16; i++) {
+		uint32_t tp = i % sizes[0], ep = i / sizes[0] % sizes[2],
+			 pp = i / sizes[0] / sizes[2];
+		char name[80], stage[16] = "", expert[16] = "";
+		bool is_present = false;
+		for (uint32_t k = 0; k < found && !is_present; k++)
+			is_present = parts[k].tp == tp && parts[k].pp == pp &&
+				     parts[k].ep == ep;
+		if (is_present)
+			continue;
+		if (has_stage)
+			snprintf(stage, sizeof stage, "_%03u", pp);
+		if (has_expert)
+			snprintf(expert, sizeof expert, "_%03u", ep);
+		snprintf(name, sizeof name, "mp_rank_%02u%s%s/" FILE_NAME, tp, stage,
+			expert);
+		fsdp_name_list_add(&names, fsdp_span_text(name));
+	}
+	if (names.count < model->world_size - found)
+		names.count = model->world_size - found;
+	fsdp_find(&model->findings, FSDP_RULE_MEGATRON_OBJECTS, FSDP_PLACE(.file = { 0 }),
+		"%u of %u rank files %s missing: %s (tensor parallel %u, pipeline parallel %u, expert parallel %u)",
+		model->world_size - found, model->world_size,
+		model->world_size - found == 1 ? "is" : "are",
+		fsdp_name_list_text(&names), sizes[0], sizes[1], sizes[2]);
+}
+
 static void join(struct megatron *megatron)
 {
 	struct fsdp_model *model = megatron->model;
@@ -423,15 +458,9 @@ static void join(struct megatron *megatron)
 			part.pp < megatron->pp_size && part.ep < megatron->ep_size)
 			parts[found++] = part;
 	}
-	uint32_t each = megatron->pp_size * megatron->ep_size;
 	/* Files that are only listed do not say how the model was cut. */
 	if (found < model->world_size && listed == 0)
-		fsdp_find(&model->findings, FSDP_RULE_MEGATRON_OBJECTS,
-			FSDP_PLACE(.file = { 0 }),
-			found == 1
-				? "%u rank file is present; the model was split over %u x %u rank%s"
-				: "%u rank files are present; the model was split over %u x %u rank%s",
-			found, megatron->tp_size, each, each == 1 ? "" : "s");
+		report_missing(megatron, parts, found);
 	for (uint32_t i = 0; i < found; i++)
 		join_part(megatron, &parts[i]);
 }

@@ -368,7 +368,7 @@ static void report_double(struct fsdp_model *model, struct ranks *ranks, uint32_
 	fsdp_find(&model->findings, FSDP_RULE_RANK_IDENTITY,
 		FSDP_PLACE(.file = file->path, .rank = file->rank, .affected = names,
 			.affected_count = count, .fix = FSDP_FIX_RANK),
-		"contains the data of rank %u, like %.*s; its name is that of rank %u, which is missing",
+		"contains the data of rank %u, like %.*s, instead of rank %u, whose data is missing",
 		file->rank, FSDP_TEXT_MOST(other, 256), file->named_rank);
 }
 

@@ -631,7 +631,7 @@ bool fsdp_load_is_misshaped(struct fsdp_loading *loading)
 		fsdp_span_is_any(wanted->name,
 			"classifier.weight classifier.bias classifier.out_proj.weight classifier.out_proj.bias score.weight"))
 		return fsdp_load_report(loading, 3,
-			"give config.json the %lld labels of the saved model (id2label, label2id)",
+			"list the %lld labels of the trained model in config.json (id2label, label2id); the weights do not contain their names",
 			(long long)found->shape[0]);
 	for (size_t i = 0; i < loading->stored.count; i++) {
 		const struct fsdp_load_tensor *a = &loading->stored.items[i],

@@ -1102,6 +1102,8 @@ static bool has_other_module(struct fsdp_loading *loading)
 			fsdp_load_report(loading, 1,
 				"call resize_token_embeddings(%lld) on the base before the adapter is loaded",
 				(long long)part->shape[0]);
+		fsdp_load_write_numbers(loading, 2, &own);
+		fsdp_load_write_numbers(loading, 3, base);
 		return fsdp_load_report(
 			loading, 0, PREFIX "%.*s", FSDP_TEXT_MOST(name, 512));
 	}
@@ -1259,8 +1261,9 @@ static const struct fsdp_load_rule rules[] = {
 	/* Some of its tensors are wrong. */
 	FSDP_REFUSES(BASE_MODEL, has_part, "{0} has size {1}, the base expects {2}",
 		FSDP_NO_FIX, .arg = OTHER_SIZE),
-	FSDP_REFUSES(BASE_MODEL, has_other_module, "{0} has another shape in the base",
-		"{1}", .when = FSDP_LOAD_EXPECTS),
+	FSDP_REFUSES(BASE_MODEL, has_other_module,
+		"{0} has shape [{2}], the base expects [{3}]", "{1}",
+		.when = FSDP_LOAD_EXPECTS),
 	FSDP_DIFFERS(MISSING_TENSOR, fsdp_load_is_nested, "{0}: it has no effect",
 		FSDP_NO_FIX, .when = OWN_TENSORS),
 	FSDP_DIFFERS(MISSING_TENSOR, .when = STORED, .unless = OWN_TENSORS,

@@ -292,7 +292,8 @@ static void check_order(struct fsdp_trace_reading *reading)
 		struct fsdp_span first = fsdp_span_first(message, '\n');
 		struct fsdp_span second = fsdp_span_last(message, '\n');
 		bool two = first.size < message.size;
-		FSDP_TRACE_FIND(reading, ORDER_CHANGED, "line %llu: %.*s%s%.*s",
+		FSDP_TRACE_FIND(reading, ORDER_CHANGED,
+			"line %llu: PyTorch warned: %.*s%s%.*s",
 			FSDP_LLU(order->warnings[i].line), FSDP_TEXT(first),
 			two ? " " : "", FSDP_TEXT_MOST(second, two ? second.size : 0));
 	}

@@ -357,14 +357,14 @@ static const struct {
 		"all-gathers of the first unit of a step, before any compute", NULL,
 		NULL },
 	{ IS_FORWARD, IS_REDUCE | IS_PREFETCHED,
-		"gathers in the forward, never issued ahead",
+		"all-gathers in the forward, never issued ahead",
 		"set_modules_to_forward_prefetch()", "forward_prefetch=True" },
 	{ IS_BACKWARD, IS_REDUCE | IS_PREFETCHED,
-		"gathers in the backward, never issued ahead",
+		"all-gathers in the backward, never issued ahead",
 		"set_modules_to_backward_prefetch()",
 		"backward_prefetch=BackwardPrefetch.BACKWARD_PRE" },
 	{ 0, IS_REDUCE | IS_PREFETCHED | IS_BACKWARD,
-		"gathers, in forward or backward is not recorded", NULL, NULL },
+		"all-gathers (forward or backward not recorded)", NULL, NULL },
 	{ 0, IS_REDUCE, "all-gathers longer than the compute that overlaps them", NULL,
 		NULL },
 	{ IS_ALONE, IS_LAST,
@@ -608,11 +608,11 @@ bool fsdp_recordings_loss(const struct fsdp_recordings *run, const struct fsdp_c
 		/* Why they wait, as far as the recordings show it. */
 		if (cost->straggler == FSDP_ABSENT)
 			append(loss,
-				"ranks wait for each other %.0f %% of the time, and no rank is a clear straggler; --by=collective lists which rank entered each call last",
+				"ranks wait for each other %.0f %% of their time, and no rank is a clear straggler; --by=collective lists which rank entered each call last",
 				cost->waiting);
 		else
 			append(loss,
-				"the other ranks wait %.0f %% of the time for rank %" PRId64
+				"the other ranks wait %.0f %% of their time for rank %" PRId64
 				" (straggler): ",
 				cost->waiting, cost->straggler);
 		if (cost->straggler != FSDP_ABSENT &&

@@ -140,7 +140,7 @@ def of_meta(name):
 # what makes a sample, the verdict of from_pretrained, its next step
 LOADS = [
     (bert(), "loads", None), (bert("gamma", "beta"), "loads", None), (bert("gamma", "shift"), "differs", None),
-    (bert(id2label={"0": "a"}), "refuses", "give config.json the 3 labels of the saved model (id2label, label2id)"),
+    (bert(id2label={"0": "a"}), "refuses", "list the 3 labels of the trained model in config.json (id2label, label2id); the weights do not contain their names"),
     (bert(rows=12), "refuses", "set max_position_embeddings in config.json to 12"), (bert(rows=4), "refuses", None),
     (with_pointer(POINTER), "refuses", "download or copy the file again"), (with_pointer("\0" * 4096), "refuses", "download or copy the file again"),
     (llama(rope_scaling={"type": "linear"}), "refuses", "put rope_scaling of the source model's config.json in its place"),

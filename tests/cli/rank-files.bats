@@ -116,7 +116,7 @@ message() {
 	cp set/rank1.pt set/rank2.pt
 	[ "$(rules set)" = FI1009 ]
 	[ "$(message FI1009 set)" = \
-		"contains the data of rank 1, like rank1.pt; its name is that of rank 2, which is missing" ]
+		"contains the data of rank 1, like rank1.pt, instead of rank 2, whose data is missing" ]
 	"$FSDP_INSPECT" info --json set 2>/dev/null | jq -e 'any(.findings[]; .rule == "FI1009" and .affected_count > 0)'
 }
 
@@ -247,7 +247,7 @@ exp_avg:37x8 exp_avg_sq:37x8 step:" ]
 @test "the files of one node are called that" {
 	mkdir node
 	cp "$TESTDATA"/fsdp2/w4-tp/checkpoint/rank[23].pt node/
-	[ "$(message FI1008 node)" = "only ranks 2-3 of 4 are present, as on one node; files of ranks 0-1 are missing" ]
+	[ "$(message FI1008 node)" = "files of ranks 0-1 are missing; only ranks 2-3 of 4 are present, probably those of one node" ]
 	# A block that divides the world into no nodes, and one that does not begin with one.
 	cp "$TESTDATA"/fsdp2/w4-tp/checkpoint/rank1.pt node/
 	[ "$(message FI1008 node)" = "file of rank 0 is missing (world size is 4)" ]
@@ -260,10 +260,10 @@ exp_avg:37x8 exp_avg_sq:37x8 step:" ]
 	cp "$TESTDATA"/dcp/fsdp2-w4-small/checkpoint/__[23]_0.distcp dcp/
 	inspect info dcp
 	[ "$status" -eq 2 ]
-	[[ $stderr == *"only the data files of 2 ranks (2-3) are present, as on one node"*".metadata"*"copy the files of all nodes"* ]]
+	[[ $stderr == *".metadata, which rank 0 writes, is missing; only the data files of 2 ranks (2-3) are present, probably those of one node"*"copy the files of all nodes"* ]]
 	rm dcp/__2_0.distcp
 	inspect info dcp
-	[[ $stderr == *"only the data files of rank 3 are present, as on one node"* ]]
+	[[ $stderr == *"only the data files of rank 3 are present, probably those of one node"* ]]
 	cp "$TESTDATA"/dcp/fsdp2-w4-small/checkpoint/__0_0.distcp dcp/
 	inspect info dcp
 	[[ $stderr == *".metadata is missing (2 data files found): the save did not finish, or a copy skipped it"* ]]
@@ -292,7 +292,7 @@ node() {
 	inspect audit node
 	[ "$status" -eq 1 ]
 	[[ $output == *"pytorch_model_fsdp_0: only the data files of rank 1 are present"*"[FI1008 rank-missing]"* ]]
-	[[ $output == *"only ranks 2-3 of at least 4 are present, as on one node; files of ranks 0-1 are missing"* ]]
+	[[ $output == *"files of ranks 0-1 are missing; only ranks 2-3 of at least 4 are present, probably those of one node"* ]]
 	[[ $output == *"copy the files of all nodes into one directory"* ]]
 	[[ $output != *"no file of this folder has weights"* ]]
 	[[ $output != *affected* ]]

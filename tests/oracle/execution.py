@@ -240,7 +240,7 @@ VALUES = [
     ("a deque gets an item", call(g("collections", "deque")) + s("a") + i(1) + b"s", "FI3010", "collections.deque"),
     # classes that are not on the list: nobody knows what they do
     ("an object of a script", build(new(g("__main__", "Net")), dct(s("a"), i(1))), "FI3018", "__main__.Net is built", "the script that defines it"),
-    ("an object of a package", build(new(g("mine.net", "Net")), dct(s("a"), i(1))), "FI3018", "loading needs mine; its code was not checked"),
+    ("an object of a package", build(new(g("mine.net", "Net")), dct(s("a"), i(1))), "FI3018", "loading needs mine, whose code was not checked"),
     ("an object of a package that is a dict", new(g("mine", "Settings")) + s("a") + i(1) + b"s", "FI3018", "mine.Settings"),
     ("an object of a package that is a list", new(g("mine", "Layers")) + i(1) + b"a", "FI3018", "mine.Layers"),
     ("an object of a package that is a function", build(new(g("mine", "make")), dct(s("a"), i(1))), "FI3018", "mine.make"),

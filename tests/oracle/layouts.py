@@ -333,7 +333,7 @@ def universal(layout):
         layout.tensors[f"state.{n}.exp_avg"] = moment
     layout.save({"param_groups": [{"lr": 0.1}]}, TAG, "zero", "optimizer_state.pt")
     layout.text(TAG, "latest_universal")
-    layout.errors = ["other parameters have one"]
+    layout.errors = ["missing file (other parameters have one)"]
     layout.notes = 1
 
 

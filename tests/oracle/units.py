@@ -44,7 +44,7 @@ SAME = "collectives on the compute stream, all exposed"
 FIRST = "all-gathers of the first unit of a step, before any compute"
 LAST = "reduce-scatters at the end of the backward, after all compute"
 LONG = "{} that take longer than what computes meanwhile"
-LATE = "gathers in the {}, never issued ahead"
+LATE = "all-gathers in the {}, never issued ahead"
 
 
 class Annotations:

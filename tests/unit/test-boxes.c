@@ -66,7 +66,7 @@ static void a_lost_cell_is_a_gap(void **state)
 
 	for (int64_t i = 0; i < 5; i++)
 		cut(*state, tensor, i / 2 * 2, i % 2 * 2, 2, 2);
-	judge(*state, "FI1021", "the pieces have 20 of 24 elements");
+	judge(*state, "FI1021", "pieces cover 20 of 24 elements of the tensor");
 }
 
 static void lost_rows_are_named(void **state)
@@ -76,7 +76,7 @@ static void lost_rows_are_named(void **state)
 	cut(*state, tensor, 0, 0, 2, COLUMNS);
 	cut(*state, tensor, 5, 0, 1, COLUMNS);
 	judge(*state, "FI1021",
-		"the pieces have 12 of 24 elements; none has rows 2:5 of it");
+		"pieces cover 12 of 24 elements of the tensor: rows 2:5 are missing");
 }
 
 static void lost_rows_at_the_end_are_named(void **state)
@@ -85,7 +85,7 @@ static void lost_rows_at_the_end_are_named(void **state)
 
 	cut(*state, tensor, 0, 0, 5, COLUMNS);
 	judge(*state, "FI1021",
-		"the pieces have 20 of 24 elements; none has rows 5:6 of it");
+		"pieces cover 20 of 24 elements of the tensor: rows 5:6 are missing");
 }
 
 /* As many elements as there are, so that only the boxes tell. */
@@ -139,7 +139,7 @@ static void runs_cover_or_do_not(void **state)
 	run_by_hand(*state, tensor, 0, 0, 10);
 	run_by_hand(*state, tensor, 1, 10, 10);
 	judge(*state, "FI1021",
-		"the pieces have 20 of 24 elements; none has elements 20:24 of it");
+		"pieces cover 20 of 24 elements of the tensor: elements 20:24 are missing");
 }
 
 static void runs_that_overlap_are_found(void **state)
@@ -172,7 +172,7 @@ static void a_gap_that_is_explained_is_not_told(void **state)
 		fsdp_vec_truncate(list, count);
 	}
 	judge_frozen(checkpoint, "FI1021",
-		"the pieces have 20 of 24 elements; none has rows 5:6 of it");
+		"pieces cover 20 of 24 elements of the tensor: rows 5:6 are missing");
 }
 
 static void one_whole_piece_is_enough(void **state)

@@ -106,8 +106,8 @@ static void those_of_one_node_are_told_apart(void **state)
 		for (int at_least = 0; at_least < 2; at_least++) {
 			char expected[512];
 			snprintf(expected, sizeof expected,
-				"only ranks %s of %s16 are present, as on one node; files of ranks %s are missing%s",
-				nodes[i].only, at_least ? "at least " : "", nodes[i].none,
+				"files of ranks %s are missing; only ranks %s of %s16 are present, probably those of one node%s",
+				nodes[i].none, nodes[i].only, at_least ? "at least " : "",
 				next);
 			expect(nodes[i].list, WORLD(16, .at_least = at_least), expected);
 		}

@@ -144,7 +144,7 @@ static void print_label(
 	else
 		out_line_name(out, text_of_span(label->node));
 	out_line_text(out, "%s",
-		!outer && !inner ? "no stack was recorded"
+		!outer && !inner ? "(stack not recorded)"
 		: outer && inner ? " > "
 				 : "");
 	if (label->torch != NULL)
@@ -258,9 +258,10 @@ static void line_oom_cause(struct out *out, const struct fsdp_memory_device *sta
 				  (oom->device_free_bytes >= oom->requested_bytes ||
 					  unused >= oom->requested_bytes -
 							    oom->device_free_bytes);
-	out_values_line(out, NULL, "  {}: this process had {} reserved, {} in use; {}",
+	out_values_line(out, NULL,
+		"  {}: this process had {} reserved, {} in use (sizes as requested); {}",
 		value_word(is_limited     ? "the device had enough memory"
-			   : is_scattered ? "fragmentation is possible"
+			   : is_scattered ? "fragmentation can be the cause"
 					  : "fragmentation is not the cause"),
 		value_bytes((uint64_t)event.reserved_bytes),
 		value_bytes((uint64_t)event.active_bytes),
@@ -293,7 +294,8 @@ static void show_row(
 		out_line_end(out);
 		line_oom_cause(out, state, &state->ooms[i]);
 	}
-	out_values_line(out, NULL, "rank {}, device {}{}, at the end: {} in use",
+	out_values_line(out, NULL,
+		"rank {}, device {}{}, at the end: {} in use (sizes as rounded by the allocator)",
 		value_integer(row->rank), value_integer(state->device),
 		value_word(is_chosen ? " (most in use)" : ""),
 		value_bytes(state->active_bytes));
@@ -342,7 +344,7 @@ static void show_row(
 		return;
 	out_line(out, NULL, "%s", "");
 	out_values_line(out, NULL,
-		"rank {}, device {}, at the peak: {} in use, sizes as requested, before rounding ({} event{s}{})",
+		"rank {}, device {}, at the peak: {} in use (sizes as requested; {} event{s}{})",
 		value_integer(row->rank), value_integer(state->device),
 		value_bytes((uint64_t)state->peak_bytes), value_count(state->events),
 		value_word(state->start_bytes > 0 ? "; earlier ones were not recorded"

@@ -422,12 +422,12 @@ static bool report_uncommitted(
 		if (seen.count == 1)
 			fsdp_fail_rule(ret_error, FSDP_ERROR_DAMAGED, "FI1008",
 				FSDP_UNKNOWN,
-				"only the data files of rank %u are present, as on one node; .metadata, written by rank 0, is missing",
+				".metadata, which rank 0 writes, is missing; only the data files of rank %u are present, probably those of one node",
 				seen.first);
 		else
 			fsdp_fail_rule(ret_error, FSDP_ERROR_DAMAGED, "FI1008",
 				FSDP_UNKNOWN,
-				"only the data files of %u ranks (%u-%u) are present, as on one node; .metadata, written by rank 0, is missing",
+				".metadata, which rank 0 writes, is missing; only the data files of %u ranks (%u-%u) are present, probably those of one node",
 				seen.count, seen.first, seen.last);
 		return fsdp_error_add_hint(ret_error,
 			"copy the files of all nodes into one directory; .metadata is on the node of __0_0.distcp");

@@ -290,17 +290,22 @@ static void check_held(struct fsdp_deepspeed *ds, const struct held_states *held
 			&ds->slice.parameters[i];
 		uint32_t id = fsdp_names_find_child(&held->names, 0, parameter->fqn);
 		uint32_t lacks = id != FSDP_NONE ? all & ~held->states[id] : 0;
+		bool has_none = lacks == all;
 		for (size_t k = 0; k < ds->slice.state_count && !parameter->frozen; k++) {
 			const char *state = ds->slice.states[k];
 			size_t size = parameter->fqn.size + strlen(state) + 16;
 			if ((lacks >> k & 1) == 0)
 				continue;
 			char *path = fsdp_arena_take(arena, size, 1);
-			snprintf(path, size, "zero/%.*s/%s.pt", FSDP_TEXT(parameter->fqn),
-				state);
+			snprintf(path, size, has_none ? "zero/%.*s" : "zero/%.*s/%s.pt",
+				FSDP_TEXT(parameter->fqn), state);
 			fsdp_find(&ds->reading->model->findings, FSDP_RULE_MISSING_FILE,
-				FSDP_PLACE(.file = fsdp_span_text(path)),
-				"other parameters have one");
+				FSDP_PLACE(.file = fsdp_span_text(path),
+					.fix = "copy it from where it was written, or run ds_to_universal.py again on the original checkpoint"),
+				has_none ? "missing or empty directory of a parameter"
+					 : "missing file (other parameters have one)");
+			if (has_none)
+				break;
 		}
 	}
 }

@@ -843,7 +843,10 @@ void fsdp_torch_check(struct fsdp_torch *torch)
 			struct fsdp_span package = package_of(global);
 			bool script = is_script(package);
 			snprintf(fix, sizeof fix,
-				"read its code; if it is harmless: fsdp-inspect audit --allow-global=%s",
+				"read its code; if it is harmless: %sfsdp-inspect audit --allow-global=%s",
+				torch->profile == FSDP_PROFILE_TENSORS
+					? "load with weights_only=False, and accept it with "
+					: "",
 				text);
 			fsdp_find(&torch->model->findings, FSDP_RULE_PICKLE_CLASS,
 				FSDP_PLACE(.file = torch->file, .member = torch->member,
@@ -854,9 +857,12 @@ void fsdp_torch_check(struct fsdp_torch *torch)
 								       global->name)
 						       ? fix
 						       : NULL),
-				"%s is %s: loading needs %s%s; its code was not checked",
+				"%s is %s when Python loads this file%s; loading needs %s%s, whose code was not checked",
 				text, use_text(global->uses),
-				script ? "the script that defines it, as " : "",
+				torch->profile == FSDP_PROFILE_TENSORS
+					? ": torch.load() refuses it by default (weights_only=True since torch 2.6)"
+					: "",
+				script ? "the script that defines it as " : "",
 				fsdp_shown(package, needs));
 		} else if (standing != DATA) {
 			if (standing == GADGET && find_gadget(global)->what == LOADS)

@@ -137,6 +137,7 @@ struct legacy {
 	struct fsdp_torch facts;   /* with which these are read; they hold no tensors */
 	struct fsdp_torch torch;
 	uint32_t extent_count; /* of storages that have one */
+	bool is_truncated;     /* the file ends before its last storage does */
 
 	struct fsdp_error *error; /* of what `require` leaves for */
 
@@ -270,12 +271,13 @@ static bool place_storage(struct legacy *legacy, uint32_t storage, uint64_t coun
 	extent->offset = legacy->at;
 	extent->length = whole ? length : left;
 	extent->missing = extent->length < extent->size;
-	if (!whole)
+	if (!whole && legacy->member.data != NULL)
 		FIND(legacy, legacy->at,
-			"the %s ends inside storage %.*s: it has %llu elements of %llu bytes, and %llu bytes are left",
-			legacy->member.data != NULL ? "member" : "file", shown(key),
-			(const char *)key.data, FSDP_LLU(count), FSDP_LLU(width),
-			FSDP_LLU(left));
+			"the member ends inside storage %.*s: storage size is %llu x %llu bytes, %llu bytes are present",
+			shown(key), (const char *)key.data, FSDP_LLU(count),
+			FSDP_LLU(width), FSDP_LLU(left));
+	else if (!whole)
+		legacy->is_truncated = true;
 	else if (length != extent->size)
 		fsdp_find(findings_of(legacy), FSDP_RULE_STORAGE_SIZE,
 			FSDP_PLACE(.file = legacy->file, .member = legacy->member,
@@ -288,7 +290,7 @@ static bool place_storage(struct legacy *legacy, uint32_t storage, uint64_t coun
 
 static void report_unplaced(struct legacy *legacy)
 {
-	for (uint32_t i = 0; i < legacy->extent_count; i++) {
+	for (uint32_t i = 0; i < legacy->extent_count && !legacy->is_truncated; i++) {
 		const struct fsdp_extent *extent = extent_of(legacy, i);
 		struct fsdp_span key = fsdp_model_key(legacy->reading->model, extent);
 		if (extent->offset == FSDP_UNKNOWN && extent->size != 0)
@@ -317,8 +319,7 @@ static void place_listed(struct legacy *legacy, fsdp_ref keys)
 			return;
 		}
 		if (legacy->source.size - legacy->at < 8) {
-			FIND(legacy, legacy->at, "the file ends before storage %.*s",
-				shown(key), (const char *)key.data);
+			legacy->is_truncated = true;
 			return;
 		}
 		if (!place_storage(legacy, name - 1, read_count(legacy)))
@@ -383,6 +384,36 @@ static bool walk_object(struct legacy *legacy, struct fsdp_error **ret_error)
 	fsdp_reading_resolve_world(legacy->reading, legacy->file_id,
 		legacy->torch.world_size, legacy->torch.world_whole);
 	return fsdp_torch_walk(&legacy->torch, ret_error);
+}
+
+/* With the tensors from `first` on whose storages the file does not contain. */
+static void report_truncated(struct legacy *legacy, uint32_t first)
+{
+	struct fsdp_model *model = legacy->reading->model;
+	struct fsdp_span *names = FSDP_TAKE(legacy->reading->scratch, names,
+		fsdp_min(model->pieces.count - first, FSDP_AFFECTED_KEPT) + 1);
+	uint32_t affected = 0, lost = 0;
+	for (uint32_t i = first; i < model->pieces.count; i++) {
+		const struct fsdp_piece_record *piece = fsdp_model_piece(model, i);
+		if (piece->extent == FSDP_NONE ||
+			!fsdp_model_extent(model, piece->extent)->missing)
+			continue;
+		if (affected < FSDP_AFFECTED_KEPT)
+			names[affected] = fsdp_model_name(model,
+				fsdp_model_tensor(model, piece->tensor)->raw_name,
+				legacy->reading->scratch);
+		affected++;
+	}
+	for (uint32_t i = 0; i < legacy->extent_count; i++)
+		lost += extent_of(legacy, i)->missing && extent_of(legacy, i)->size != 0;
+	fsdp_find(findings_of(legacy), FSDP_RULE_LEGACY_STREAM,
+		FSDP_PLACE(.file = legacy->file, .offset = legacy->at, .affected = names,
+			.affected_count = affected,
+			.fix = affected < model->pieces.count - first
+				       ? "copy this file again, or export the complete tensors: fsdp-inspect export --partial"
+				       : "copy this file again"),
+		"file is truncated: %u of %u storages are missing or incomplete", lost,
+		legacy->extent_count);
 }
 
 /* Of a file, or (NULL) of the members of a tar. */
@@ -576,14 +607,18 @@ static bool read_stream(struct fsdp_reading *reading, const struct fsdp_look *lo
 	add_extents(legacy);
 	read_listed(legacy);
 	report_unplaced(legacy);
-	return walk_object(legacy, ret_error);
+	uint32_t first = (uint32_t)reading->model->pieces.count;
+	bool walked = walk_object(legacy, ret_error);
+	if (legacy->is_truncated)
+		report_truncated(legacy, first);
+	return walked;
 }
 
 static const char *const rankless[] = { "torch-legacy", "torch-tar", NULL };
 
 const struct fsdp_family fsdp_family_torch_legacy = {
 	.name = "torch-legacy",
-	.title = "PyTorch file (torch.save, legacy format of before 1.6, not zip)",
+	.title = "PyTorch file (torch.save, legacy format before torch 1.6, not zip)",
 	.recognise = recognise_stream,
 	.read = read_stream,
 	.has_pickles = true,
