@@ -283,7 +283,7 @@ static int64_t find_global_step(struct fsdp_checking *checking)
  * that is a step ahead, counts epochs, or counts each step once for each rank, is sound.
  * Trainer's own scheduler counts every step, except those that a scaler skipped, which
  * transformers before 4.49 did not save; others (ReduceLROnPlateau) count evaluations.
- * That of accelerate counts for each of the ranks, of which a node may lack some.
+ * That of accelerate counts for each of the ranks, and a node may lack some of them.
  *
  * Origin: transformers/trainer.py, optimization.py (4.40, 4.49, 5.24). */
 static void check_scheduler(struct fsdp_checking *checking, int64_t counted)

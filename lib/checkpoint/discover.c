@@ -122,9 +122,9 @@ static void below_add_place(struct fsdp_discover *below, struct fsdp_discover_pl
 }
 
 /* Whether the directory is a checkpoint, or only leads to one; by its names. */
-static bool below_is_checkpoint(const struct fsdp_folder *folder)
+static bool below_is_checkpoint(const struct fsdp_folder *folder, const char *path)
 {
-	struct fsdp_look look = { .folder = folder };
+	struct fsdp_look look = { .folder = folder, .typed = fsdp_span_text(path) };
 	const struct fsdp_family *family = fsdp_registry_choose(&look);
 
 	return (family != NULL && !family->is_refused) ||
@@ -533,7 +533,7 @@ static void look_at_folder(struct fsdp_discover *below,
 		return;
 	if (place->level > FSDP_BELOW_LEVELS) {
 		/* Looks in one that is too deep for what a step may be called. */
-		if (below_is_checkpoint(folder))
+		if (below_is_checkpoint(folder, place->path))
 			below->unclear = place->path;
 		for (size_t i = 0;
 			i < folder->count && !below->failed && below->unclear == NULL;
@@ -554,13 +554,14 @@ static void look_at_folder(struct fsdp_discover *below,
 		}
 	} else if (below->is_run) {
 		/* discover.c: searches one directory of a run. */
-		bool is_own = below_is_checkpoint(folder), steps = has_steps(folder);
+		bool is_own = below_is_checkpoint(folder, place->path),
+		     steps = has_steps(folder);
 
 		if (!steps && (is_own || place->is_named))
 			below_add(below, place->path, false);
 		else
 			look_at_saved(below, place, folder, is_own);
-	} else if (place->level > 0 && below_is_checkpoint(folder))
+	} else if (place->level > 0 && below_is_checkpoint(folder, place->path))
 		below_add(below, place->path, false);
 	else
 		look_at_entries(below, place, folder);

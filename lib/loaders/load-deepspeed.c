@@ -55,7 +55,7 @@ struct zero {
 	char source[TAG_BYTES]; /* what could be made universal */
 	const struct fsdp_checkpoint *states; /* in its directory; NULL: not opened */
 	const char *tag_file;
-	bool has_no_tag, reads_states;
+	bool has_no_tag, reads_states, is_universal;
 	int64_t stage;  /* of ZeRO, of the run */
 	uint32_t world; /* that wrote it */
 };
@@ -96,7 +96,7 @@ uint32_t fsdp_load_read_zero(struct fsdp_loading *loading)
 	const char *stage = fsdp_loader_setting(loading, STAGE);
 	struct zero *zero = loading->own = FSDP_TAKE(loading->arena, zero, 1);
 	bool is_universal = fsdp_load_flag(loading, UNIVERSAL,
-		loading->is_own && !fsdp_load_has_file(loading, "latest") &&
+		!fsdp_load_has_file(loading, "latest") &&
 			fsdp_load_has_file(loading, "latest_universal"));
 	bool only_module = fsdp_load_flag(loading, MODULE_ONLY, false);
 	struct fsdp_span latest = fsdp_scan_text(loading->survey, "latest");
@@ -106,6 +106,7 @@ uint32_t fsdp_load_read_zero(struct fsdp_loading *loading)
 	loading->failed |= zero == NULL;
 	if (zero == NULL)
 		return 0;
+	zero->is_universal = is_universal;
 	zero->tag_file = is_universal ? "latest_universal" : "latest";
 	snprintf(zero->tag, TAG_BYTES, "%.*s",
 		FSDP_TEXT_MOST(chosen != NULL
@@ -265,7 +266,8 @@ bool fsdp_load_lacks_states(struct fsdp_loading *loading)
 	if (zero->stage != 3)
 		return fsdp_load_lacks(
 			loading, "%s/mp_rank_00_model_states.pt", zero->tag);
-	for (uint32_t i = 0; i < zero->world; i++)
+	/* Of a universal one all ranks read the file of rank 0. */
+	for (uint32_t i = 0; i < (zero->is_universal ? 1 : zero->world); i++)
 		if (fsdp_load_lacks(loading,
 			    "%s/zero_pp_rank_%u_mp_rank_00_model_states.pt", zero->tag,
 			    i))

@@ -342,13 +342,21 @@ static void add_universal(struct fsdp_deepspeed *ds, struct held_states *held,
 	if (id != FSDP_NONE && number < FSDP_DEEPSPEED_STATES_MAX)
 		held->states[id] |= UINT32_C(1) << number;
 	/* Shape of a parameter in param_shapes and in the file. A vocabulary was padded,
-	 * and slices are smaller. */
+	 * and the converter cuts these rows; slices are smaller. */
 	if (id != FSDP_NONE && id <= ds->slice.parameter_count &&
 		!ds->slicing.is_patterned && ds->model_ranks <= 1 &&
 		stored->tensor.dims != 0 &&
 		ds->slice.parameters[id - 1].numel != stored->numel) {
+		uint64_t due = ds->slice.parameters[id - 1].numel;
+		int64_t columns =
+			stored->tensor.dims < 2
+				? 1
+				: fsdp_model_ints(model, stored->tensor.shape)[1];
+		bool may_be_cut =
+			stored->numel < due && columns > 0 && due % columns == 0;
 		fsdp_find(&ds->reading->model->findings, FSDP_RULE_METADATA_INCONSISTENT,
 			FSDP_PLACE(.file = file->path,
+				.severity = may_be_cut ? 0 : FSDP_ERROR + 1,
 				.fix = "convert again from the checkpoint that this was made from"),
 			"the file has %llu elements, param_shapes requires %llu",
 			FSDP_LLU(stored->numel),
@@ -392,11 +400,14 @@ static bool read_universal(struct fsdp_reading *reading, const struct fsdp_look 
 {
 	(void)ret_error;
 	/* The directories of its parameters have none. */
-	if (!fsdp_folder_has(look->folder, SHARED, FSDP_ENTRY_FILE) &&
-		!fsdp_folder_has(look->folder, "fp32.pt", FSDP_ENTRY_FILE))
+	bool is_top = fsdp_span_is(fsdp_span_last(look->path, '/'), "zero");
+	if (is_top ? !fsdp_folder_has(look->folder, SHARED, FSDP_ENTRY_FILE)
+		   : look->folder->count == 0)
 		fsdp_find(&reading->model->findings, FSDP_RULE_MISSING_FILE,
-			FSDP_PLACE(.file = FSDP_SPAN(SHARED)),
-			"groups and settings of the optimizer are missing");
+			FSDP_PLACE(.file = is_top ? FSDP_SPAN(SHARED)
+						  : FSDP_SPAN("fp32.pt")),
+			is_top ? "groups and settings of the optimizer are missing"
+			       : "other parameters have one");
 	for (size_t i = 0; i < look->folder->count; i++) {
 		struct fsdp_entry entry = fsdp_folder_entry(look->folder, i);
 		bool folder = entry.kind == FSDP_ENTRY_DIRECTORY;
@@ -489,11 +500,22 @@ static bool is_tag(const struct fsdp_folder *folder)
 	return false;
 }
 
+/* A universal one whose only file of the model is gone has its name left. */
+static bool is_tag_of(const struct fsdp_look *look)
+{
+	struct fsdp_span path = look->path.size != 0 ? look->path : look->typed;
+	while (path.size != 0 && path.data[path.size - 1] == '/')
+		path.size--;
+	return is_tag(look->folder) ||
+	       (fsdp_span_ends(path, FSDP_SPAN("_universal")) &&
+		       fsdp_folder_has(look->folder, "zero", FSDP_ENTRY_DIRECTORY));
+}
+
 static enum fsdp_sign recognise(const struct fsdp_look *look)
 {
 	if (look->folder == NULL)
 		return FSDP_SIGN_NONE;
-	if (is_tag(look->folder))
+	if (is_tag_of(look))
 		return FSDP_SIGN_SURE;
 	return has_tags(look->folder) ? FSDP_SIGN_LIKELY : FSDP_SIGN_NONE;
 }
@@ -637,7 +659,7 @@ static bool read(struct fsdp_reading *reading, const struct fsdp_look *look,
 	ds->first_piece = reading->model->pieces.count;
 	ds->first_value = reading->model->values.count;
 	reading->state = ds;
-	ds->is_root = !is_tag(look->folder);
+	ds->is_root = !is_tag_of(look);
 	ds->is_picked = look->folder->picked != NULL;
 	return ds->is_root ? deepspeed_enter_tag(reading, look->folder, ret_error)
 			   : read_tag(ds, look->folder, ret_error);

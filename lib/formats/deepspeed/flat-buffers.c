@@ -547,8 +547,12 @@ void fsdp_deepspeed_check_files(struct fsdp_deepspeed *ds)
 		snprintf(some, sizeof some, "%llu of %llu model state files %s",
 			FSDP_LLU(due - ds->model_count), FSDP_LLU(due),
 			due - ds->model_count == 1 ? "is" : "are");
+	struct fsdp_span gone = first_gone(ds, due, ranks, parts);
+	/* With load_universal all ranks read those of rank 0. */
+	bool is_needed = !ds->is_universal || !parts ||
+			 fsdp_span_begins(gone, FSDP_SPAN("zero_pp_rank_0_"));
 	fsdp_find(&ds->reading->model->findings, FSDP_RULE_ZERO_PARTITIONS,
-		FSDP_PLACE(.file = first_gone(ds, due, ranks, parts),
+		FSDP_PLACE(.file = gone, .severity = is_needed ? 0 : FSDP_WARNING + 1,
 			.fix = from_config ? "copy all files of the missing ranks"
 					   : "copy the missing *_model_states.pt"),
 		"%s missing (one per %s%s)", some,
