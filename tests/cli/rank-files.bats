@@ -291,7 +291,7 @@ node() {
 	node random_states_2.pkl random_states_3.pkl
 	inspect audit node
 	[ "$status" -eq 1 ]
-	[[ $output == *"pytorch_model_fsdp_0: only the data files of rank 1 are present"*"[FI1008 rank-missing]"* ]]
+	[[ $output == *"pytorch_model_fsdp_0: .metadata, which rank 0 writes, is missing; only the data files of rank 1 are present"*"[FI1008 rank-missing]"* ]]
 	[[ $output == *"files of ranks 0-1 are missing; only ranks 2-3 of at least 4 are present, probably those of one node"* ]]
 	[[ $output == *"copy the files of all nodes into one directory"* ]]
 	[[ $output != *"no file of this folder has weights"* ]]
