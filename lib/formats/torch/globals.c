@@ -838,7 +838,7 @@ void fsdp_torch_check(struct fsdp_torch *torch)
 		if (standing == UNCHECKED) {
 			/* An object of a class that is on no list, or its class or a
 			 * function as a value. */
-			char text[TEXT_BYTES], needs[FSDP_SHOWN], fix[TEXT_BYTES + 80];
+			char text[TEXT_BYTES], needs[FSDP_SHOWN], fix[TEXT_BYTES + 160];
 			size_t size = format(global, text);
 			struct fsdp_span package = package_of(global);
 			bool script = is_script(package);
