@@ -93,7 +93,7 @@ opened the model in actor (also there: critic)" ]
 	[ "$(notes root/global_step_7)" = "opened the model in actor (also there: critic)" ]
 	[ "$(notes root/global_step_7/critic)" = "" ]
 	rm -r root/global_step_7/actor
-	[ "$(notes root/global_step_7)" = "opened the model in critic, the only one here" ]
+	[ "$(notes root/global_step_7)" = "opened the model in critic, the only model in this directory" ]
 }
 
 @test "a critic is judged with its actor, from wherever it was entered" {
