@@ -52,8 +52,10 @@ PLANNED = ["--plan=" + PLAN, "testdata/dcp/fsdp2-w4-small/checkpoint"]
 TRACES = "testdata/traces/"
 TAR = "checkpoint.tar.gz"  # of DCP, made when it is wanted
 # Words of a command; "<" and a path: what it reads from its standard input.
-COMMANDS = [
-    ["report", "--trace=testdata/traces/gpu_generated/new_args_rank0.pt.trace.json.gz", "testdata/demo/step-1234"],  # the longest with --all
+COMMANDS = [  # first those that take longest with --all
+    ["report", "--trace=testdata/traces/gpu_generated/new_args_rank0.pt.trace.json.gz", "testdata/demo/step-1234"],
+    ["audit", "--data", "--merged=" + CROSS, "--expect=" + CROSS, CROSS],
+    ["export", "-o", "out", "testdata/demo/step-1234"],
     ["info", ZIP],
     ["info", "--json", DCP],
     ["latest", "--json", "--level=headers", "testdata/runs/trainer/run"],
@@ -113,14 +115,12 @@ COMMANDS = [
     ["audit", "-o", "sarif", "testdata/broken/dcp-chunk-gap/checkpoint"],
     ["audit", "--jsonl", ZIP, CROSS],
     ["audit", "--data", "testdata/torch-zip/sparse/model.pt"],
-    ["audit", "--data", "--merged=" + CROSS, "--expect=" + CROSS, CROSS],
     ["diff", "--stat", "testdata/cross/model-a-changed/model.pt", "testdata/wrong/missing-keys/model.safetensors"],
     ["diff", "--json", "--layout", DCP, DCP],
     ["diff", "--map=hf-llama", "--rename=norm=decoder.final_layernorm", "testdata/cross/model-a-changed/model.pt", "testdata/cross/model-a-changed/model.pt"],
     ["diff", "--values", "testdata/wrong/norms-concatenated/model.safetensors", "testdata/cross/model-a-changed/model.pt"],
     ["reshard", "--json", "--world=3", DCP],
     ["reshard", "--mesh=2x2", "--tp=2", "--fit=1K", "testdata/demo/step-1234"],
-    ["export", "-o", "out", "testdata/demo/step-1234"],
     ["export", "--max-shard-size=500", "--cast=bfloat16", "--rename=blocks=b", "-o", "out",
      "testdata/demo/step-1234"],
     ["export", "--to=npy", "-o", "x.npy", ZIP, "base"],
