@@ -965,7 +965,8 @@ static void check_ranks(struct fsdp_reading *reading)
 		const struct fsdp_child *first = fsdp_vec_at(&reading->children, i);
 		struct fsdp_ranks_here here = { .list = ranks,
 			.world_size = model->world_size,
-			.at_least = memmem(first->name.data, first->name.size,
+			.at_least = first->name.size == 0 ||
+				    memmem(first->name.data, first->name.size,
 					    "world_size_", 11) == NULL,
 			.what = "file",
 			.example = first->name,

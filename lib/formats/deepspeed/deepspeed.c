@@ -395,19 +395,8 @@ static void join_universal(struct fsdp_deepspeed *ds)
 }
 
 /* What the optimizer shares, and of ZeRO 3 dead weight, is left alone. */
-static bool read_universal(struct fsdp_reading *reading, const struct fsdp_look *look,
-	struct fsdp_error **ret_error)
+static void add_parts(struct fsdp_reading *reading, const struct fsdp_look *look)
 {
-	(void)ret_error;
-	/* The directories of its parameters have none. */
-	bool is_top = fsdp_span_is(fsdp_span_last(look->path, '/'), "zero");
-	if (is_top ? !fsdp_folder_has(look->folder, SHARED, FSDP_ENTRY_FILE)
-		   : look->folder->count == 0)
-		fsdp_find(&reading->model->findings, FSDP_RULE_MISSING_FILE,
-			FSDP_PLACE(.file = is_top ? FSDP_SPAN(SHARED)
-						  : FSDP_SPAN("fp32.pt")),
-			is_top ? "groups and settings of the optimizer are missing"
-			       : "other parameters have one");
 	for (size_t i = 0; i < look->folder->count; i++) {
 		struct fsdp_entry entry = fsdp_folder_entry(look->folder, i);
 		bool folder = entry.kind == FSDP_ENTRY_DIRECTORY;
@@ -417,11 +406,40 @@ static bool read_universal(struct fsdp_reading *reading, const struct fsdp_look 
 			continue;
 		struct fsdp_child *child =
 			fsdp_reading_add_child(reading, entry.name, FSDP_NONE);
-		child->as = folder ? fsdp_family_deepspeed_parts.name : NULL;
+		child->as = folder ? fsdp_family_deepspeed_parameter.name : NULL;
 		child->is_aside = file && fsdp_span_is(entry.name, SHARED);
 	}
+}
+
+static bool read_universal(struct fsdp_reading *reading, const struct fsdp_look *look,
+	struct fsdp_error **ret_error)
+{
+	(void)ret_error;
+	if (!fsdp_folder_has(look->folder, SHARED, FSDP_ENTRY_FILE))
+		fsdp_find(&reading->model->findings, FSDP_RULE_MISSING_FILE,
+			FSDP_PLACE(.file = FSDP_SPAN(SHARED)),
+			"groups and settings of the optimizer are missing");
+	add_parts(reading, look);
 	return true;
 }
+
+static bool read_parameter(struct fsdp_reading *reading, const struct fsdp_look *look,
+	struct fsdp_error **ret_error)
+{
+	(void)ret_error;
+	if (look->folder->count == 0)
+		fsdp_find(&reading->model->findings, FSDP_RULE_MISSING_FILE,
+			FSDP_PLACE(.file = FSDP_SPAN("fp32.pt")),
+			"missing file (other parameters have one)");
+	add_parts(reading, look);
+	return true;
+}
+
+const struct fsdp_family fsdp_family_deepspeed_parameter = {
+	.name = "deepspeed-parameter",
+	.title = "tensors of a parameter of a DeepSpeed universal checkpoint",
+	.read = read_parameter,
+};
 
 const struct fsdp_family fsdp_family_deepspeed_parts = {
 	.name = "deepspeed-parts",
