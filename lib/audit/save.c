@@ -9,7 +9,6 @@
 
 #include <fsdp/analysis.h>
 #include <fsdp/checkpoint.h>
-#include <fsdp/elements.h>
 
 #include "audit/checking.h"
 
@@ -106,161 +105,6 @@ int64_t fsdp_check_step(struct fsdp_checking *checking)
 	return step;
 }
 
-/* ---- steps that an optimizer counts in its states ---- */
-
-enum { STEPS_READ = 4 }; /* of each file */
-
-struct file_steps {
-	size_t count;
-	double least, most;
-};
-
-/* The number in the piece of a rank. False: it cannot be read. */
-static bool read_step(struct fsdp_checking *checking, struct fsdp_locator *locator,
-	uint32_t tensor, uint32_t rank, double *ret_step)
-{
-	struct fsdp_elements_options options = { .size = sizeof options,
-		.count = 1,
-		.ranks = rank != FSDP_NONE ? &rank : NULL,
-		.rank_count = rank != FSDP_NONE };
-	struct fsdp_elements *elements = NULL;
-	struct fsdp_error *error = NULL;
-	struct fsdp_span bytes = { 0 };
-	bool good = fsdp_elements_open(locator, tensor, &options, &elements, &error) &&
-		    fsdp_elements_next(elements, &bytes, &error) && bytes.size > 0;
-
-	if (good)
-		fsdp_elements_numbers(fsdp_tensor(checking->checkpoint, tensor).dtype,
-			bytes.data, 1, ret_step);
-	checking->no_memory |=
-		error != NULL && fsdp_error_code(error) == FSDP_ERROR_MEMORY;
-	fsdp_error_free(error);
-	fsdp_elements_close(elements);
-	return good;
-}
-
-/* Reads steps of the first optimizer, some of each file. Parameters that were frozen for
- * a while have others, but not all of a file. */
-static struct file_steps *read_steps(struct fsdp_checking *checking)
-{
-	const struct fsdp_checkpoint *checkpoint = checking->checkpoint;
-	size_t files = fsdp_file_count(checkpoint);
-	struct file_steps *steps = FSDP_CHECK_TAKE(checking, steps, files);
-	struct fsdp_span optimizer = { 0 };
-	struct fsdp_locator *locator = NULL;
-
-	for (uint32_t i = 0;
-		steps != NULL && !checking->failed && i < fsdp_tensor_count(checkpoint);
-		i++) {
-		struct fsdp_tensor tensor = fsdp_tensor(checkpoint, i);
-		struct fsdp_span name;
-		const unsigned char *state;
-
-		if (tensor.role != FSDP_ROLE_OPTIM || tensor.numel != 1 ||
-			!fsdp_elements_are_numbers(tensor.dtype))
-			continue;
-		name = fsdp_check_name(checking, tensor.name);
-		state = fsdp_span_ends(name, FSDP_SPAN(".step"))
-				? memmem(name.data, name.size, "state.", 6)
-				: NULL;
-		if (state == NULL)
-			continue;
-		name.size = (size_t)(state - name.data);
-		if (locator == NULL) {
-			optimizer = fsdp_arena_copy(checking->arena, name);
-			checking->failed |= !fsdp_locator_new(
-				checkpoint, &locator, checking->ret_error);
-		}
-		for (uint32_t k = 0; k < tensor.piece_count && !checking->failed &&
-				     fsdp_span_equal(name, optimizer);
-			k++) {
-			struct fsdp_piece piece =
-				fsdp_piece(checkpoint, tensor.first_piece + k);
-			struct file_steps *file =
-				piece.file < files ? &steps[piece.file] : NULL;
-			double step;
-
-			if (file == NULL || file->count == STEPS_READ ||
-				!read_step(checking, locator, i, piece.rank, &step))
-				continue;
-			file->least = file->count == 0 || step < file->least
-					      ? step
-					      : file->least;
-			file->most =
-				file->count == 0 || step > file->most ? step : file->most;
-			file->count++;
-		}
-	}
-	fsdp_locator_free(locator);
-	return steps;
-}
-
-/* Whether the files of its states are of one save: all count one step. Returns that; -1:
- * none, several, or an error. */
-static int64_t check_states(struct fsdp_checking *checking)
-{
-	const struct fsdp_checkpoint *checkpoint = checking->checkpoint;
-	struct file_steps *steps = checking->verify != NULL ? read_steps(checking) : NULL;
-	size_t first = SIZE_MAX, other = SIZE_MAX;
-
-	for (size_t i = 0;
-		steps != NULL && !checking->failed && i < fsdp_file_count(checkpoint);
-		i++) {
-		if (steps[i].count == 0)
-			continue;
-		if (steps[i].least != steps[i].most)
-			return -1;
-		if (first == SIZE_MAX)
-			first = i;
-		else if (steps[i].least != steps[first].least)
-			other = i;
-	}
-	if (first == SIZE_MAX)
-		return -1;
-	if (other == SIZE_MAX)
-		return steps[first].least >= 0 && steps[first].least < 1e15
-			       ? (int64_t)steps[first].least
-			       : -1;
-	if (steps[first].count > 1 && steps[other].count > 1)
-		fsdp_find(checking->findings, FSDP_RULE_STEP_DISAGREES,
-			FSDP_PLACE(.file = fsdp_file(checkpoint, (uint32_t)other).path,
-				.severity = FSDP_ERROR + 1,
-				.fix = "copy the files of all ranks from one save"),
-			"the optimizer states here are of step %g, and those in %.*s of step %g: the files are of two saves",
-			steps[other].least,
-			FSDP_TEXT_MOST(fsdp_file(checkpoint, (uint32_t)first).path, 100),
-			steps[first].least);
-	return -1;
-}
-
-/* The optimizer's step against the one that was saved with it. A counter of batches is a
- * multiple of it, and the scheduler counts none. */
-static void check_counted(struct fsdp_checking *checking, int64_t counted)
-{
-	int64_t step = counted > 0 && fsdp_check_is_of(checking, "dcp")
-			       ? find_step(checking)
-			       : -1;
-	bool is_of_batches = step > 0 && step % counted == 0;
-
-	for (uint32_t i = 0; is_of_batches && i < fsdp_value_count(checking->checkpoint);
-		i++) {
-		struct fsdp_value value = fsdp_value(checking->checkpoint, i);
-		const struct fsdp_token *token = only_token(&value, FSDP_TOKEN_INTEGER);
-
-		is_of_batches = token == NULL || token->integer != step ||
-				!fsdp_span_ends(fsdp_check_name(checking, value.name),
-					FSDP_SPAN(".last_epoch"));
-	}
-	if (step <= counted || is_of_batches)
-		return;
-	fsdp_find(checking->findings, FSDP_RULE_STEP_DISAGREES,
-		FSDP_PLACE(.fix = "copy the files of all ranks from one save, unless the run was resumed without states of its optimizer"),
-		"the optimizer states are of step %" PRId64
-		", and the step of the checkpoint is %" PRId64
-		": the run was resumed without them, or the files are of two saves",
-		counted, step);
-}
-
 /* Where Trainer continues, whatever the optimizer counts. */
 static int64_t find_global_step(struct fsdp_checking *checking)
 {
@@ -283,25 +127,20 @@ static int64_t find_global_step(struct fsdp_checking *checking)
  * that is a step ahead, counts epochs, or counts each step once for each rank, is sound.
  * Trainer's own scheduler counts every step, except those that a scaler skipped, which
  * transformers before 4.49 did not save; others (ReduceLROnPlateau) count evaluations.
- * That of accelerate counts for each of the ranks, and a node may lack some of them.
  *
  * Origin: transformers/trainer.py, optimization.py (4.40, 4.49, 5.24). */
-static void check_scheduler(struct fsdp_checking *checking, int64_t counted)
+static void check_scheduler(struct fsdp_checking *checking)
 {
 	const struct fsdp_checkpoint *checkpoint = checking->checkpoint;
-	bool is_trainer = strcmp(checking->family, "trainer") == 0,
-	     is_accelerate = strcmp(checking->family, "accelerate") == 0,
-	     has_lambda = false, saves_scaler = false, may_skip = false, is_behind;
+	bool is_trainer = strcmp(checking->family, "trainer") == 0, has_lambda = false,
+	     saves_scaler = false, may_skip = false, is_behind;
 	struct fsdp_span folder = { 0 };
 	int64_t step, ranks = fsdp_checkpoint_world_size(checkpoint);
 
-	if (!is_trainer && !is_accelerate &&
-		strcmp(checking->family, "dcp-with-scheduler") != 0)
+	if (!is_trainer && strcmp(checking->family, "dcp-with-scheduler") != 0)
 		return;
-	step = is_trainer      ? find_global_step(checking)
-	       : is_accelerate ? counted
-			       : find_step(checking);
-	if (step < 0 && !is_trainer && !is_accelerate && checking->path != NULL)
+	step = is_trainer ? find_global_step(checking) : find_step(checking);
+	if (step < 0 && !is_trainer && checking->path != NULL)
 		step = step_of_path(checking->path, &folder);
 	for (uint32_t i = 0; i < fsdp_value_count(checkpoint); i++) {
 		struct fsdp_value value = fsdp_value(checkpoint, i);
@@ -329,8 +168,7 @@ static void check_scheduler(struct fsdp_checking *checking, int64_t counted)
 			(token->integer <= step + 1 && !is_behind) ||
 			!fsdp_span_ends(name, FSDP_SPAN("scheduler.last_epoch")) ||
 			(ranks > 1 && token->integer % ranks == 0 &&
-				token->integer / ranks == step) ||
-			(is_accelerate && token->integer % step == 0))
+				token->integer / ranks == step))
 			continue;
 		fsdp_find(checking->findings, FSDP_RULE_STEP_DISAGREES,
 			FSDP_PLACE(.fix = is_trainer
@@ -411,11 +249,9 @@ static void check_weights_only(struct fsdp_checking *checking)
 static void check_steps(struct fsdp_checking *checking)
 {
 	struct fsdp_span name = { 0 };
-	int64_t step, found, counted = check_states(checking);
-	bool is_of_states;
+	int64_t step, found;
 
-	check_counted(checking, counted);
-	check_scheduler(checking, counted);
+	check_scheduler(checking);
 	check_weights_only(checking);
 	if (checking->failed || checking->path == NULL)
 		return;
@@ -435,11 +271,7 @@ static void check_steps(struct fsdp_checking *checking)
 		return;
 	}
 	found = find_step(checking);
-	is_of_states = found < 0;
-	if (is_of_states)
-		found = counted;
-	if (found < 0 || is_counted(checking, step) ||
-		(is_of_states && (found == 0 || step % found == 0)))
+	if (found < 0 || is_counted(checking, step))
 		return;
 	fsdp_find(checking->findings, FSDP_RULE_STEP_DISAGREES,
 		FSDP_PLACE(.severity = llabs(found - step) == 1 ? FSDP_NOTE + 1 : 0,
