@@ -127,7 +127,7 @@ error() {
 	[[ $(jq -r '.errors[].message' <<<"$output") == *".metadata, which describes it, is missing"* ]]
 	# A folder of files of other ranks only is the part of a node; one with a trace of
 	# what commits it was not committed.
-	[[ $(error node) == "FI1008 only the data files of rank 1 are present, "* ]]
+	[[ $(error node) == "FI1008 .metadata, which rank 0 writes, is missing; only the data files of rank 1 are present, "* ]]
 	mv step/.metadata step/.metadata.tmp
 	[[ $(error step/__1_0.distcp) == "FI1003 "* ]]
 	mv step/.metadata.tmp step/.metadata
