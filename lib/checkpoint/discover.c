@@ -494,8 +494,9 @@ static void look_at_entries(struct fsdp_discover *below,
 			fsdp_span_is_any(end,
 				"csv err json jsonl log md out py sh txt yaml yml") &&
 			!fsdp_span_ends(entry.name, FSDP_SPAN(".index.json"));
-		if (!is_folder && !is_text && !is_file && !is_pointer(folder, &entry) &&
-			(!is_part || has_suffix(entry.name)) && below->others++ == 0)
+		if (!is_folder && !is_text && !is_pointer(folder, &entry) &&
+			(!is_part || (!is_file && has_suffix(entry.name))) &&
+			below->others++ == 0)
 			below->first_other = below_join(below, place->path, entry.name);
 		if (is_file)
 			below_add(
