@@ -989,11 +989,7 @@ static void make(void *context)
 /* Its loader looks for files of another name. */
 static bool is_of_diffusers(const struct fsdp_export *plan)
 {
-	const char *family = fsdp_checkpoint_format(plan->checkpoint).family;
 	bool found = false;
-	/* Only there a configuration is read with the weights. */
-	if (strncmp(family, "hf-", 3) != 0)
-		return false;
 	for (uint32_t i = 0; i < fsdp_setting_count(plan->checkpoint); i++)
 		found |= fsdp_span_is(
 			fsdp_setting(plan->checkpoint, i).key, "_diffusers_version");
