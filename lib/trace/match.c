@@ -227,7 +227,8 @@ static struct fsdp_match measure(struct matcher *matcher, const struct run *run)
 	match.end_skew_ns = end_late - end_early;
 	match.first_rank = matcher->recordings[recordings[foremost]]->rank;
 	match.last_rank = matcher->recordings[recordings[last]]->rank;
-	matcher->recordings[recordings[last]]->times_last++;
+	/* Where all begin together no rank is the last. */
+	matcher->recordings[recordings[last]]->times_last += late > early;
 	for (size_t i = 0; i < run->count; i++) {
 		int64_t begin = entries[i].ts_ns, wait = late - begin;
 		/* It waits inside of the call. */

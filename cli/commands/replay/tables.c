@@ -537,7 +537,6 @@ static void print_rank(struct replay *run, const struct record_table *table,
 	const struct fsdp_matching *matching = &run->summary->matching;
 	const struct fsdp_type_times *all = replay_type_of(one, text_of("all"));
 	const struct fsdp_device_times *base = &one->base;
-	size_t late = 0;
 	RANK row = { *one, .all_ns = all != NULL ? all->times.sum_ns : FSDP_ABSENT,
 		.comm_ns = one->layer != FSDP_LAYER_HOST && one->has_device
 				   ? base->comm_busy_ns
@@ -560,11 +559,8 @@ static void print_rank(struct replay *run, const struct record_table *table,
 	if (one->has_device && one->layer == FSDP_LAYER_HOST &&
 		!text_is(text_of_span(one->backend), text_of("gloo")))
 		row.comm_ns = FSDP_ABSENT;
-	/* Where all begin together no rank is late. */
-	for (size_t i = 0; i < matching->match_count; i++)
-		late += matching->matches[i].last_rank == one->rank &&
-			matching->matches[i].start_skew_ns > 0;
-	snprintf(row.late, sizeof row.late, "%zu of %zu", late, matching->match_count);
+	snprintf(row.late, sizeof row.late, "%" PRIu64 " of %zu", one->times_last,
+		matching->match_count);
 	out_records_row(run->run->out, table, &row);
 }
 
