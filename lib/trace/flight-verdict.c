@@ -628,7 +628,8 @@ static void describe_common(struct join *join)
 		const struct head *head = &join->heads[i];
 		const struct fsdp_flight_entry *first;
 		size_t count = 0, members;
-		if (head->item == NULL || head->item->entry->is_p2p ||
+		/* A group that a dump lists may lack the rank itself. */
+		if (head->item == NULL || head->item->entry->is_p2p || head->count == 0 ||
 			head->others[0] != i)
 			continue;
 		fsdp_flight_team_ranks(job, head->team, &members);
