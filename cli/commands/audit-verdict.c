@@ -482,14 +482,33 @@ static void compare_pair(
 			"it is stored in another form");
 }
 
+/* Whether a tensor is next to the key of the model, as best_acc1: conversions lack it. */
+static bool is_outside(const struct run *run, uint32_t tensor, struct fsdp_span key)
+{
+	char name[256];
+	size_t size = key.size == 0 || tensor == FSDP_NONE
+			      ? 0
+			      : fsdp_name_write(run->checkpoint,
+					fsdp_tensor(run->checkpoint, tensor).name, name,
+					sizeof name);
+
+	return size > 0 && size <= sizeof name &&
+	       (size <= key.size || memcmp(name, key.data, key.size) != 0 ||
+		       name[key.size] != '.');
+}
+
 static void report_compared(
 	struct compared_findings *findings, const struct fsdp_compare *compare)
 {
 	const struct fsdp_compare_facts facts = fsdp_compare_facts(compare);
 	size_t next = 0;
 
-	for (size_t i = 0; i < facts.only_count[0]; i++)
-		find_absent(findings, fsdp_compare_only(compare, 0, i).name, NULL);
+	for (size_t i = 0; i < facts.only_count[0]; i++) {
+		const struct fsdp_compare_tensor one = fsdp_compare_only(compare, 0, i);
+
+		if (!is_outside(findings->run, one.tensor, facts.stripped[0]))
+			find_absent(findings, one.name, NULL);
+	}
 	for (size_t i = 0; i < facts.only_count[1]; i++)
 		find_extra(findings, text_of_span(fsdp_compare_only(compare, 1, i).name));
 	for (size_t i = 0; i < facts.pair_count; i++) {
@@ -1028,6 +1047,12 @@ static bool check_loading(struct auditing *auditing, struct fsdp_error **ret_err
 	return true;
 }
 
+static bool is_of_random_state(struct text name)
+{
+	return memmem(name.data, name.size, "rng", 3) != NULL ||
+	       memmem(name.data, name.size, "random", 6) != NULL;
+}
+
 /* Values of the optimizer and of configurations are not listed, and not what DeepSpeed
  * stores of itself. Values are in order of names: those of one part follow each other. */
 static void list_parts(struct verdict *verdict, struct run *run, struct name_buffer *name)
@@ -1060,7 +1085,8 @@ static void list_parts(struct verdict *verdict, struct run *run, struct name_buf
 
 		if (dot != NULL)
 			part.size = (size_t)(dot - part.data);
-		listed |= text_is(part, root);
+		listed |= text_is(part, root) ||
+			  (verdict->random_states > 0 && is_of_random_state(part));
 		for (size_t k = 0; k < sizeof others / sizeof *others; k++)
 			listed |= part.size >= strlen(others[k]) &&
 				  memcmp(part.data, others[k], strlen(others[k])) == 0;
@@ -1084,7 +1110,8 @@ static bool count_states(struct verdict *verdict, struct run *run, const uint32_
 	size_t count, struct name_buffer *name, struct fsdp_error **ret_error)
 {
 	struct fsdp_optimizer_states *states = NULL;
-	uint64_t owned = 0;
+	uint64_t owned = 0, numbers = 0;
+	struct text number = { NULL, 0 };
 
 	if (!fsdp_optimizer_states_new(
 		    run->checkpoint, params, count, &states, ret_error))
@@ -1097,11 +1124,26 @@ static bool count_states(struct verdict *verdict, struct run *run, const uint32_
 		owned += some;
 		if (some > 0)
 			verdict->with_states++;
-		else if (tensor.alias == FSDP_NONE && verdict->without_states++ == 0)
-			verdict->without = collected_copy(run->collected,
-				name_text(name, run->checkpoint, tensor.name));
+		if (some > 0 || tensor.alias != FSDP_NONE)
+			continue;
+		const struct text text = name_text(name, run->checkpoint, tensor.name);
+
+		if (tensor.dims == 0 && text.size > 0 &&
+			memchr(text.data, '.', text.size) == NULL) {
+			if (numbers++ == 0)
+				number = collected_copy(run->collected, text);
+		} else if (verdict->without_states++ == 0) {
+			verdict->without = collected_copy(run->collected, text);
+		}
 	}
 	verdict->has_owners = owned == verdict->of_role[FSDP_ROLE_OPTIM];
+	/* Numbers next to the state dicts, as best_acc1, have no optimizer states. */
+	if (verdict->has_owners && numbers > 0) {
+		verdict->of_role[FSDP_ROLE_PARAM] -= numbers;
+		if (verdict->of_role[FSDP_ROLE_OTHER] == 0)
+			verdict->other = number;
+		verdict->of_role[FSDP_ROLE_OTHER] += numbers;
+	}
 	fsdp_optimizer_states_free(states);
 	return true;
 }
@@ -1148,8 +1190,7 @@ static bool count_tensors(struct verdict *verdict, struct run *run,
 		}
 		if (tensor.role == FSDP_ROLE_OTHER && tensor.dims == 1 &&
 			strcmp(fsdp_dtype(tensor.dtype)->name, "uint8") == 0 &&
-			(memmem(text.data, text.size, "rng", 3) != NULL ||
-				memmem(text.data, text.size, "random", 6) != NULL)) {
+			is_of_random_state(text)) {
 			verdict->random_states++;
 			continue;
 		}

@@ -764,7 +764,10 @@ static void run_export(struct run *run)
 
 bool is_exported_index(const char *name)
 {
-	return name != NULL && strstr(name, ".safetensors.index.json") != NULL;
+	static const char END[] = ".safetensors.index.json";
+	size_t size = name != NULL ? strlen(name) : 0;
+
+	return size >= strlen(END) && strcmp(name + size - strlen(END), END) == 0;
 }
 
 static bool writes(const void *values, const char *path, struct written *ret_written)

@@ -463,7 +463,10 @@ static void print_skipped(struct exporting *exporting)
 		if (facts->left_tensors[order[i]] == 0)
 			continue;
 		out_line_text(out, "%s%" PRIu64 " %s (%s)", before,
-			facts->left_tensors[order[i]], reasons[order[i]],
+			facts->left_tensors[order[i]],
+			order[i] == FSDP_EXPORT_ROLE && facts->left_tensors[order[i]] == 1
+				? "tensor that is not a parameter or buffer"
+				: reasons[order[i]],
 			out_bytes(out, facts->left_bytes[order[i]], size));
 		before = ", ";
 	}

@@ -211,6 +211,10 @@ size_t fsdp_model_counted(const struct fsdp_model *model);
 /* module-tree.c: whether a parameter is a lone integer, which counts something. */
 bool fsdp_model_is_lone_count(const struct fsdp_tensor_record *tensor);
 
+/* module-tree.c: whether its role depends on the names above its own: bytes may be the
+ * state of a random generator. */
+bool fsdp_model_may_be_random(const struct fsdp_tensor_record *tensor);
+
 /* module-tree.c: the role of a tensor whose file does not contain it. */
 enum fsdp_role fsdp_model_role_of(
 	const struct fsdp_model *model, const struct fsdp_tensor_record *tensor);

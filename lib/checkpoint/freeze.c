@@ -574,7 +574,8 @@ static void look_at(struct fsdp_counts *counts, const struct fsdp_tensor_record 
 	if (tensor->shape == counts->last.shape && tensor->dims == counts->last.dims &&
 		tensor->dtype == counts->last.dtype &&
 		tensor->role == counts->last.role && tensor->path == FSDP_NONE &&
-		name->text == counts->last.segment && name->size == counts->last.size)
+		name->text == counts->last.segment && name->size == counts->last.size &&
+		!fsdp_model_may_be_random(tensor))
 		return;
 	counts->last.shape = tensor->path == FSDP_NONE ? tensor->shape : FSDP_NONE;
 	counts->last.dims = tensor->dims;

@@ -165,6 +165,11 @@ static bool is_counter(const struct fsdp_tensor_record *tensor, struct fsdp_span
 	return false;
 }
 
+bool fsdp_model_may_be_random(const struct fsdp_tensor_record *tensor)
+{
+	return tensor->dims == 1 && strcmp(fsdp_dtype(tensor->dtype)->name, "uint8") == 0;
+}
+
 /* The state of a random generator: bytes that belong to no module, as rng.torch. Trainer
  * calls them by the device. */
 static bool is_below_rng(const struct fsdp_names *names, uint32_t id)
@@ -175,21 +180,6 @@ static bool is_below_rng(const struct fsdp_names *names, uint32_t id)
 		if (memmem(segment.data, segment.size, "rng", 3) != NULL)
 			return true;
 	}
-	return false;
-}
-
-/* A number next to the state dicts, as best_acc1 or loss: nothing learns it. */
-static bool is_metric(const struct fsdp_model *model,
-	const struct fsdp_tensor_record *tensor, struct fsdp_span segment)
-{
-	static const char *const words[] = { "best", "acc", "loss", "metric" };
-	if (tensor->dims != 0 || tensor->path != FSDP_NONE ||
-		fsdp_names_at(&model->names, tensor->name)->parent != 0)
-		return false;
-	for (size_t i = 0; i < FSDP_COUNT(words); i++)
-		if (memmem(segment.data, segment.size, words[i], strlen(words[i])) !=
-			NULL)
-			return true;
 	return false;
 }
 
@@ -204,13 +194,10 @@ enum fsdp_role fsdp_model_role_of(
 			FSDP_COUNT(buffers) ||
 		is_counter(tensor, segment))
 		return FSDP_ROLE_BUFFER;
-	return is_metric(model, tensor, segment) ||
-			       (tensor->dims == 1 &&
-				       strcmp(fsdp_dtype(tensor->dtype)->name, "uint8") ==
-					       0 &&
-				       (fsdp_span_is(segment, "cpu") ||
-					       fsdp_span_is(segment, "cuda") ||
-					       is_below_rng(&model->names, tensor->name)))
+	return fsdp_model_may_be_random(tensor) &&
+			       (fsdp_span_is(segment, "cpu") ||
+				       fsdp_span_is(segment, "cuda") ||
+				       is_below_rng(&model->names, tensor->name))
 		       ? FSDP_ROLE_OTHER
 		       : FSDP_ROLE_PARAM;
 }

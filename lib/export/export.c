@@ -497,13 +497,32 @@ static void export_tie(struct fsdp_export *plan)
 
 /* ---- names ---- */
 
+/* What is next to the key of the model is not of it. */
+static void omit_outside(
+	struct fsdp_export *plan, struct fsdp_naming *naming, struct fsdp_span above)
+{
+	struct fsdp_span rest;
+	size_t count = 0;
+	for (size_t i = 0; above.data != NULL && i < plan->item_count; i++) {
+		if (!fsdp_naming_is_below(naming->list[i].name, above, &rest)) {
+			plan->why[plan->items[i].tensor] = FSDP_EXPORT_ROLE;
+			continue;
+		}
+		naming->list[count] = naming->list[i];
+		plan->items[count++] = plan->items[i];
+	}
+	if (above.data != NULL)
+		naming->count = plan->item_count = count;
+}
+
 static void strip(struct fsdp_export *plan, struct fsdp_naming *naming,
 	const struct fsdp_export_options *options)
 {
 	struct fsdp_span above = { NULL, 0 };
-	if (options->strip == NULL && !options->stored_names)
+	if (options->strip == NULL && !options->stored_names) {
 		above = fsdp_naming_container(naming);
-	if (options->strip != NULL)
+		omit_outside(plan, naming, above);
+	} else if (options->strip != NULL)
 		above = fsdp_naming_prefix(naming, options->strip);
 	if (above.data != NULL && fsdp_naming_strip(naming, above))
 		plan->facts.stripped = above;
@@ -817,6 +836,13 @@ static void export_count(struct fsdp_export *plan)
 					"the tensors claim more bytes than can be"));
 }
 
+static struct fsdp_span name_of_index(struct fsdp_export *plan)
+{
+	char name[64];
+	snprintf(name, sizeof name, "%s" FSDP_EXPORT_INDEX, plan->stem);
+	return fsdp_arena_copy(&plan->arena, fsdp_span_text(name));
+}
+
 /* Files, and the position of each tensor in them. */
 static void export_cut(struct fsdp_export *plan)
 {
@@ -850,10 +876,11 @@ static void export_cut(struct fsdp_export *plan)
 	}
 	for (size_t i = 0; i < plan->file_count; i++) {
 		char name[64] = "";
-		if (plan->form == FSDP_EXPORT_HF && i == shards)
-			snprintf(name, sizeof name, "%s.safetensors.index.json",
-				plan->stem);
-		else if (plan->form == FSDP_EXPORT_HF && shards == 1)
+		if (plan->form == FSDP_EXPORT_HF && i == shards) {
+			plan->files[i].name = name_of_index(plan);
+			continue;
+		}
+		if (plan->form == FSDP_EXPORT_HF && shards == 1)
 			snprintf(name, sizeof name, "%s.safetensors", plan->stem);
 		else if (plan->form == FSDP_EXPORT_HF)
 			snprintf(name, sizeof name, "%s-%05zu-of-%05zu.safetensors",
@@ -912,10 +939,7 @@ static void export_take_files(struct fsdp_export *plan)
 		}
 		item->file = places[file] - 1;
 	}
-	plan->files[plan->file_count++].name =
-		fsdp_span_is(fsdp_span_text(plan->stem), fsdp_export_stems[0])
-			? FSDP_SPAN("model.safetensors.index.json")
-			: FSDP_SPAN("diffusion_pytorch_model.safetensors.index.json");
+	plan->files[plan->file_count++].name = name_of_index(plan);
 	plan->has_index = true;
 	export_count(plan);
 }

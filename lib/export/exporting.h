@@ -76,6 +76,9 @@ struct fsdp_export {
  */
 extern const char *const fsdp_export_stems[];
 
+/* What follows in the name of their index. */
+#define FSDP_EXPORT_INDEX ".safetensors.index.json"
+
 /* A text that is written into memory. Zero it before; the caller frees the bytes. */
 struct fsdp_export_text {
 	unsigned char *bytes;

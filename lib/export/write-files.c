@@ -848,7 +848,7 @@ static bool name_others(struct fsdp_writing *writing, struct fsdp_error **ret_er
 		const struct dirent *entry;
 		for (size_t i = 0; fsdp_export_stems[i] != NULL; i++) {
 			char index[64];
-			snprintf(index, sizeof index, "%s.safetensors.index.json",
+			snprintf(index, sizeof index, "%s" FSDP_EXPORT_INDEX,
 				fsdp_export_stems[i]);
 			unlinkat(writing->folder, index, 0);
 		}

@@ -570,8 +570,7 @@ struct fsdp_span fsdp_naming_prefix(struct fsdp_naming *naming, const char *pref
 			       : (struct fsdp_span){ NULL, 0 };
 }
 
-/* Whether a name begins with these segments and has more after them. */
-static bool is_below(
+bool fsdp_naming_is_below(
 	struct fsdp_span name, struct fsdp_span above, struct fsdp_span *ret_rest)
 {
 	if (name.size < above.size + 2 || !fsdp_span_begins(name, above) ||
@@ -611,7 +610,7 @@ static bool has_optimizer_beside(const struct fsdp_naming *naming, struct fsdp_s
 		size_t size = fsdp_name_write(
 			naming->checkpoint, tensor.name, name, sizeof name);
 		text = fsdp_span(name, size);
-		if (size <= sizeof name && !is_below(text, word, &rest))
+		if (size <= sizeof name && !fsdp_naming_is_below(text, word, &rest))
 			return true;
 	}
 	return false;
@@ -620,20 +619,28 @@ static bool has_optimizer_beside(const struct fsdp_naming *naming, struct fsdp_s
 static bool is_container(const struct fsdp_naming *naming, const char *word)
 {
 	struct fsdp_span above = fsdp_span_text(word), rest;
-	bool recorded = true, some = false;
+	bool recorded = true, some = false, has_numbers = false;
 	for (size_t i = 0; i < naming->count; i++) {
 		const struct fsdp_named *named = &naming->list[i];
 		/* Whether the container is looked for in this one's name. */
-		enum fsdp_role role = fsdp_tensor(naming->checkpoint, named->tensor).role;
-		if (naming->weights_only && role != FSDP_ROLE_PARAM &&
-			role != FSDP_ROLE_BUFFER)
+		struct fsdp_tensor tensor =
+			fsdp_tensor(naming->checkpoint, named->tensor);
+		if (naming->weights_only && tensor.role != FSDP_ROLE_PARAM &&
+			tensor.role != FSDP_ROLE_BUFFER)
 			continue;
-		if (!is_below(named->name, above, &rest))
+		/* A number next to recorded keys, as best_acc1, is not of the model. */
+		if (tensor.dims == 0 &&
+			fsdp_span_first(named->name, '.').size == named->name.size) {
+			has_numbers = true;
+			continue;
+		}
+		if (!fsdp_naming_is_below(named->name, above, &rest))
 			return false;
 		some = true;
 		recorded = recorded && has_container(naming, named, word);
 	}
-	return some && (recorded || has_optimizer_beside(naming, above));
+	return some &&
+	       (recorded || (!has_numbers && has_optimizer_beside(naming, above)));
 }
 
 struct fsdp_span fsdp_naming_container(const struct fsdp_naming *naming)
@@ -648,7 +655,8 @@ bool fsdp_naming_strip(struct fsdp_naming *naming, struct fsdp_span above)
 {
 	bool some = false;
 	for (size_t i = 0; i < naming->count; i++)
-		some |= is_below(naming->list[i].name, above, &naming->list[i].name);
+		some |= fsdp_naming_is_below(
+			naming->list[i].name, above, &naming->list[i].name);
 	return some;
 }
 
@@ -660,7 +668,7 @@ static bool rename_one(struct fsdp_naming *naming, struct fsdp_named *named,
 {
 	struct fsdp_span rest = FSDP_SPAN("");
 	if (!fsdp_span_equal(named->name, rename->from) &&
-		!is_below(named->name, rename->from, &rest))
+		!fsdp_naming_is_below(named->name, rename->from, &rest))
 		return false;
 	if (rename->to.size == 0 && rest.size != 0) {
 		named->name = rest;

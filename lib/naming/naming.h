@@ -141,9 +141,13 @@ uint64_t fsdp_naming_take(struct fsdp_naming *naming, bool stored);
 /* A prefix that was asked for, without its dot; data NULL: none. */
 struct fsdp_span fsdp_naming_prefix(struct fsdp_naming *naming, const char *prefix);
 
+/* Whether a name begins with these segments and has more after them. */
+bool fsdp_naming_is_below(
+	struct fsdp_span name, struct fsdp_span above, struct fsdp_span *ret_rest);
+
 /* The key under which a training program keeps its model ("model", "state_dict"): all
  * names of the list are below it, and it is recorded as a key, or an optimizer is next to
- * it. Absent: none. */
+ * it. Numbers may be next to a recorded key. Absent: none. */
 struct fsdp_span fsdp_naming_container(const struct fsdp_naming *naming);
 
 /* Removes these segments from the front of each name that has them and more. False: none

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Torch files whose tensors are built by other functions than plain ones."""
 
+import math
+
 from .files import (boolean, built, call, dict_of, integer, integers, legacy_file, list_of, name_of, pickled,
                     row_major, sample, storage, tensor, text, tuple_of)
 
@@ -294,3 +296,22 @@ def truncated_legacy_file_of_a_dtensor(folder):
     whole = folder.read("x.pt")
     for cut in [0, 1, 16, 17, 24, 25, 40]:
         folder.write(f"{cut}/y.pt", whole[:len(whole) - cut])
+
+
+# ---- numbers next to state dicts ----
+
+
+@sample
+def numbers_beside_a_model_and_its_optimizer(folder):
+    """x.pt: best_acc1, of which no optimizer has a state. bare.pt: a model alone that has a number."""
+    def stored(key, *shape):
+        return tensor(storage(key, math.prod(shape), views=True), list(shape))
+
+    storages = {"w": (4, b"0" * 16), "m": (4, b"0" * 16), "a": (1, b"0" * 4)}
+    legacy_file(folder, "x.pt", dict_of({
+        "state_dict": dict_of({"w": stored("w", 4)}),
+        "optimizer": dict_of({"state": dict_of({"w": dict_of({"exp_avg": stored("m", 4)})})}),
+        "best_acc1": stored("a"),
+    }), storages)
+    legacy_file(folder, "bare.pt", dict_of({"w": stored("w", 4), "loss_weight": stored("a")}),
+                {key: storages[key] for key in "wa"})
