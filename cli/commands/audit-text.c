@@ -262,12 +262,14 @@ static bool print_loaders(const struct verdict *verdict, struct out *out)
 	return before[0] == ',';
 }
 
-/* What a checkpoint without errors cannot be used for: the rule of its findings. */
+/* What a checkpoint without errors cannot be used for: the rule of its findings, the
+ * words for a checkpoint with parameters, and those for one without. */
 static const char *find_limit(const struct verdict *verdict)
 {
-	static const char *const limits[][2] = {
-		{ "FI5007", "complete for inference, but a resume needs more (FI5007)" },
-		{ "FI4002", "tensor names begin with the prefix of a wrapper module" }
+	static const char *const limits[][3] = {
+		{ "FI5007", "complete for inference, but a resume needs more (FI5007)",
+			"a resume needs more (FI5007)" },
+		{ "FI4002", "tensor names begin with the prefix of a wrapper module", "" }
 	};
 
 	if (strcmp(verdict->word, "good") != 0)
@@ -277,7 +279,9 @@ static const char *find_limit(const struct verdict *verdict)
 			if (strcmp(verdict->checks[k].rule, limits[i][0]) == 0 &&
 				verdict->checks[k].findings > 0 &&
 				verdict->checks[k].findings >= verdict->counts.warning)
-				return limits[i][1];
+				return limits[i][verdict->of_role[FSDP_ROLE_PARAM] > 0
+							 ? 1
+							 : 2];
 	return verdict->counts.warning > 0 ? "" : NULL;
 }
 
@@ -316,33 +320,36 @@ static void print_own_loader(const struct verdict *verdict, struct out *out)
 			strcmp(own->verdict, results[i][1]) == 0)
 			out_line_text(out, "; %s %s%s", own->result.title, results[i][2],
 				verdict->loading.has_base ? " on its base model" : "");
-	for (size_t i = 0; i < own->reason_count && !has_findings(verdict, "FI1013"); i++)
-		if (strcmp(own->verdict, "differs") == 0 &&
+	/* The findings have the reason too, if they have FI1013. */
+	bool says_how = strcmp(own->verdict, "differs") == 0 &&
 			strcmp(verdict->word, "bad") == 0 &&
-			own->reasons[i].verdict == FSDP_LOAD_DIFFERS) {
+			!has_findings(verdict, "FI1013"),
+	     is_unknown = strcmp(own->verdict, "not_judged") == 0;
+	for (size_t i = 0; i < own->reason_count && (says_how || is_unknown); i++) {
+		const struct fsdp_load_reason *reason = &own->reasons[i];
+
+		if (says_how && reason->verdict == FSDP_LOAD_DIFFERS) {
 			out_line_text(out, " (");
-			out_line_name(out, text_of(own->reasons[i].message));
+			out_line_name(out, text_of(reason->message));
 			out_values(out, "[, and {} more])",
-				value_some(own->reasons[i].all_names > 0
-						   ? own->reasons[i].all_names - 1
-						   : 0));
-			break;
+				value_some(reason->all_names > 0 ? reason->all_names - 1
+								 : 0));
+			return;
 		}
-	for (size_t i = 0; i < own->reason_count; i++) {
-		if (strcmp(own->verdict, "not_judged") != 0)
+		if (says_how || strcmp(reason->code, "audit-error") == 0)
 			continue;
-		if (strcmp(own->reasons[i].code, "base-model") == 0)
+		if (strcmp(reason->code, "base-model") == 0)
 			out_line_text(out, "; not compared with its base model");
-		else if (strcmp(own->reasons[i].code, "unknown-model") == 0)
+		else if (strcmp(reason->code, "unknown-model") == 0)
 			out_line_text(out,
 				"; whether %s loads it is not known for this model type",
 				own->result.title);
-		else if (strcmp(own->reasons[i].code, "audit-error") != 0) {
+		else {
 			out_line_text(out, "; whether %s loads it is not known (",
 				own->result.title);
-			out_line_name(out, text_of(own->reasons[i].message));
+			out_line_name(out, text_of(reason->message));
 			out_line_text(out, ")");
-			break;
+			return;
 		}
 	}
 }
@@ -405,17 +412,9 @@ static void show_format(const struct verdict *verdict, struct out *out)
 	if (verdict->module_copies > 0)
 		out_values(out, "{}{} weight{s} in training precision (module.*)",
 			value_word(before), value_count(verdict->module_copies));
-	before = "; also stored: ";
 	for (size_t i = 0; i < verdict->part_count; i++) {
-		const struct text part = verdict->parts[i];
-
-		if (verdict->random_states > 0 &&
-			(memmem(part.data, part.size, "rng", 3) != NULL ||
-				memmem(part.data, part.size, "random", 6) != NULL))
-			continue;
-		out_line_text(out, "%s", before);
-		out_line_name(out, part);
-		before = ", ";
+		out_line_text(out, "%s", i == 0 ? "; also stored: " : ", ");
+		out_line_name(out, verdict->parts[i]);
 	}
 	out_values(out, "[, and {} more]", value_some(verdict->parts_left));
 	/* A resume needs them. */
@@ -703,7 +702,7 @@ bool audit_text(const struct audit *audit, struct run *run)
 				refused == 2 ? "" : "s");
 		if (refused > 0 && run->common->quiet == 0 && !knows_own(verdict))
 			out_line(run->out, NULL,
-				"note: not damaged, but torch.load() refuses %.*s%s by default: use weights_only=False or add_safe_globals() (FI3003; -v lists the classes)",
+				"note: torch.load() refuses %.*s%s by default: use weights_only=False or add_safe_globals() (FI3003; -v lists the classes)",
 				first.size < 200 ? (int)first.size : 200,
 				first.data != NULL ? first.data : "", more);
 		if (audit->options->checks && !show_checks(verdict, run->out))

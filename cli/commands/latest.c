@@ -1428,10 +1428,10 @@ static void run_latest(struct run *run)
 		failure->message = collected_text(run->collected, from->message.data);
 		failure->hint = collected_text(run->collected, from->hint.data);
 	}
+	bool is_one = latest->named == 1 && !latest->options->all;
 	const char *named = "";
-	for (size_t i = 0; i < latest->count; i++)
-		if (latest->candidates[i].is_named && latest->named == 1 &&
-			!latest->options->all)
+	for (size_t i = 0; is_one && i < latest->count; i++)
+		if (latest->candidates[i].is_named)
 			named = text_last(text_of(latest->candidates[i].path), '/').data;
 	for (size_t i = 0; i < latest->count; i++)
 		if (latest->candidates[i].is_named && latest->candidates[i].is_release)

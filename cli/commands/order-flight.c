@@ -781,7 +781,7 @@ static const struct {
 		"compare the calls before this one on all ranks: a rank skipped one, or the data differ in size",
 		NULL },
 	{ "bytes",
-		"compare the calls before this one on all ranks: one was skipped, or the data differ in size or dtype",
+		"compare the calls before this one on all ranks: a rank skipped one, or the data differ in size or dtype",
 		NULL },
 	{ "dtype", "cast the input of this call to one dtype on all ranks", NULL },
 	{ "extra", "find the condition under which only ",

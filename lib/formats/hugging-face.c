@@ -634,8 +634,9 @@ static void report_absent(struct hf *hf)
 				.fix = "move the index out of the directory"),
 			"the index belongs to another save: the files that it lists (%zu) are missing, and %s is present, which %s",
 			hf->absent.count, single->file,
-			is_ignored ? "transformers loads and vLLM does not"
-				   : "loaders open only without this index");
+			is_ignored
+				? "transformers loads; loaders that read the index first refuse it"
+				: "loaders open only without this index");
 		hf->single = single;
 		return;
 	}

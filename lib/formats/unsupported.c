@@ -1000,8 +1000,9 @@ static bool fail_directory(const struct fsdp_look *look, struct fsdp_error **ret
 			!fsdp_span_ends_any(entry.name,
 				".tar .tar.gz .tgz .tar.bz2 .tar.xz .tar.zst .zip"))
 			continue;
-		return fsdp_error_add_hint(
-			ret_error, "give the archive in it: %.*s", FSDP_TEXT(entry.name));
+		return fsdp_error_add_hint(ret_error,
+			"if the checkpoint is in the archive %.*s, give that",
+			FSDP_TEXT(entry.name));
 	}
 	return fsdp_error_add_hint(
 		ret_error, "give the directory with .metadata, or a torch.save file");

@@ -151,8 +151,8 @@ class Store:
         return found
 
     def root(self):
-        """The file, or the list of the directory. Tries first what the name looks like. If there is neither, the names
-        beside it may tell what was meant."""
+        """The file, or the list of the directory. Tries first what the name looks like. If there is neither, the detail
+        of the failure is similar names in the same directory."""
         missing, order = Fail(NOTHING), ("head", "list") if self.path.endswith(SUFFIXES) else ("list", "head")
         for way in order if self.path else ("list",):
             try:
