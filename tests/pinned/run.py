@@ -17,6 +17,8 @@ A case, and what its lines begin with:
   ! fsdp-inspect: note: nothing read                  standard error
   = 1                                                 the status, if it is not 0
 
+Of the command line a case may pipe what `show --json` prints through `brief`, which has a line for each tensor.
+
 Where a line has bytes that no text has, or no end, it begins with `\\ ` (output) or `!\\` (error) and is written as Python
 writes bytes, with \\n where it ends.
 """
@@ -145,7 +147,11 @@ def is_wanted(wanted, command, case):
 
 
 def run(binary, case, leaks=True):
-    done = sandbox.run(binary, case.command, leaks=leaks, before=lambda folder: samples.make(folder, case.samples))
+    def prepare(folder):
+        os.symlink(os.path.join(HERE, "brief"), os.path.join(folder, ".bin", "brief"))
+        samples.make(folder, case.samples)
+
+    done = sandbox.run(binary, case.command, leaks=leaks, before=prepare)
     return dataclasses.replace(case, **dict(zip(("stdout", "stderr", "status"), done)))
 
 
