@@ -30,6 +30,13 @@ struct order_options {
 		(name), .right = true \
 	}
 
+/* One dump, and what its rank has to do with the collective of the answer. */
+struct dump {
+	int64_t rank;
+	struct fsdp_flight_dump joined;
+	const char *part;
+};
+
 /* What one run of this command has at hand: the object of the answer, and the context of
  * all records. */
 struct orders {
@@ -38,33 +45,27 @@ struct orders {
 	const struct fsdp_recordings *recordings; /* all, or those of one run */
 	struct fsdp_checkpoint *checkpoint;       /* --names, or NULL */
 	size_t count;
-	/* For the places of the handles of one recording, before and after. */
-	int64_t *scratch;
+	int64_t *places; /* of the handles of one recording: before, then after */
 	/* Of the first run whose ranks diverge. */
 	struct fsdp_divergence divergence;
 	struct fsdp_first_diff first_diff;
+	/* Of dumps, or of logs. */
 	struct fsdp_flight flight;
+	struct dump *dumps; /* by rank */
+	size_t dump_count;
+	struct writer *words; /* of one sentence */
 };
 
 /* "0-2,5"; the list of ranks is cut where it does not fit. */
 void order_put_ranks(const int64_t *ranks, size_t count, char *text, size_t room);
 
-/* For qsort. */
-static inline int order_compare_numbers(const void *a, const void *b)
-{
-	const int64_t *left = a, *right = b;
-
-	return *left < *right ? -1 : *left > *right;
-}
-
 /* ---- order-flight.c ---- */
 
-/* Dumps of the Flight Recorder: the findings about them, and the status. */
+/* Dumps of the Flight Recorder, or logs: the findings about them, and the status. */
 int order_check_flight(struct orders *order);
-/* False: out of memory. */
-bool order_show_flight(struct orders *order);
-/* The rows of tables, one per dump. */
-void order_put_dumps(struct orders *order, struct subject subject);
+void order_show_flight(struct orders *order);
+/* The rows of tables, one per dump, or per rank and group in logs. */
+void order_put_dumps(struct orders *order);
 /* Of a struct fsdp_flight. */
 extern const struct record order_flight_record;
 

@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * `order` on Flight Recorder dumps: the collective in which ranks diverge, the ranks that
- * cause it, and the ranks that wait.
+ * `order` on Flight Recorder dumps and on logs of failed collectives: the collective in
+ * which ranks diverge, the ranks that cause it, and the ranks that wait.
  */
 #include <inttypes.h>
+#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "commands/order-answer.h"
 #include "shared/recordings.h"
 #include "session/diagnostics.h"
-#include "render/writer.h"
 
 enum { MOST_SHOWN = 8, MOMENT_ROOM = DATE_SIZE + 16 };
 
@@ -19,16 +19,15 @@ struct flight {
 	struct orders *order;
 	struct out *out;
 	const struct fsdp_flight *joined;
-	bool is_log;   /* these are logs, not dumps */
-	bool is_alone; /* of what one rank left nothing follows for the others */
-	size_t dump_count;
+	struct writer *words; /* of the sentence in hand */
+	bool is_log;          /* these are logs, not dumps */
+	bool is_alone;        /* of what one rank left nothing follows for the others */
+	bool has_timeout; /* some error in logs is one, and no rank failed by itself */
 	const struct fsdp_recording *first; /* of the dumps */
 	const char *since;                  /* of the collective; NULL: not known */
-	char since_room[MOMENT_ROOM];
-	/* for elements that are alike: their ranks, and which were shown */
+	/* For elements that are alike: their ranks, and which were shown. */
 	int64_t *ranks;
 	bool *taken;
-	bool has_timeout; /* some error in logs is one, and no rank failed by itself */
 };
 
 static bool is_log(const struct fsdp_flight *joined)
@@ -48,7 +47,22 @@ static const char *rule_of(const struct fsdp_flight *joined)
 	return joined->verdict == FSDP_FLIGHT_MISMATCH ? "FI7041" : "FI7040";
 }
 
-/* ---- values of sentences ---- */
+static bool problem_is(const struct fsdp_flight *joined, const char *problem)
+{
+	return joined->problem != NULL && strcmp(joined->problem, problem) == 0;
+}
+
+static bool same(struct fsdp_span a, struct fsdp_span b)
+{
+	return text_is(text_of_span(a), text_of_span(b));
+}
+
+static bool is(struct fsdp_span a, const char *word)
+{
+	return text_is(text_of_span(a), text_of(word));
+}
+
+/* ---- words ---- */
 
 /* "rank 5", "ranks 4,6-7". */
 struct rank_words {
@@ -65,7 +79,8 @@ static const char *rank_words(struct fsdp_ranks ranks, struct rank_words *words)
 	return words->text;
 }
 
-#define RANKS(ranks) value_word(rank_words((ranks), &(struct rank_words){ { 0 } }))
+#define WORDS_OF(ranks) rank_words((ranks), &(struct rank_words){ { 0 } })
+#define RANKS(ranks) value_word(WORDS_OF(ranks))
 
 static struct value number(int64_t number)
 {
@@ -92,82 +107,112 @@ static const char *format_moment(int64_t ns, bool is_log, char text[MOMENT_ROOM]
 	return text;
 }
 
-static void print_place(struct out *out, const struct fsdp_flight_place *place)
+/* The sentence that was put together. */
+static struct value words_of(const struct flight *flight)
 {
-	if (place->filename.data == NULL)
+	return value_text((struct text){ flight->words->data, flight->words->size });
+}
+
+/* A name, after these words; nothing if it is empty. */
+static void append_name(struct writer *to, const char *before, struct fsdp_span name)
+{
+	if (name.size == 0)
 		return;
-	out_line_text(out, ", ");
-	recordings_show_frame(out, place->filename, place->line, place->name);
+	writer_text(to, before);
+	writer_put(to, (const char *)name.data, name.size);
+}
+
+static void append_number(struct writer *to, const char *before, int64_t number)
+{
+	if (number == FSDP_ABSENT)
+		return;
+	writer_text(to, before);
+	writer_integer(to, number);
+}
+
+/* ", train.py:64 train_step", without the directory of the file. */
+static void append_place(struct writer *to, const struct fsdp_flight_place *place)
+{
+	struct text file = text_of_span(place->filename);
+	const char *slash = file.size != 0 ? memrchr(file.data, '/', file.size) : NULL;
+
+	if (file.data == NULL)
+		return;
+	if (slash != NULL)
+		file = (struct text){ slash + 1,
+			file.size - (size_t)(slash + 1 - file.data) };
+	writer_text(to, ", ");
+	writer_put(to, file.data, file.size);
+	append_number(to, ":", place->line);
+	writer_text(to, " ");
+	append_name(to, "", place->name);
+}
+
+static void print_place(
+	const struct flight *flight, const struct fsdp_flight_place *place)
+{
+	flight->words->size = 0;
+	append_place(flight->words, place);
+	out_line_value(flight->out, words_of(flight));
 }
 
 /* " (input [10])" or, with types, " (input [10] Float)"; nothing if neither is known. A
  * recv has outputs alone. */
-static void print_inputs(
-	struct out *out, const struct fsdp_flight_call *call, bool with_types)
+static void append_inputs(
+	struct writer *to, const struct fsdp_flight_call *call, bool with_types)
 {
-	bool is_recv = text_is(text_of_span(call->op), text_of("recv"));
-	const char *head = is_recv ? " (output" : " (input";
+	bool is_recv = is(call->op, "recv");
+	const char *before = is_recv ? " (output" : " (input";
 	const struct fsdp_flight_sizes *sizes =
 		is_recv ? call->output_sizes : call->input_sizes;
-	const struct fsdp_span *dtypes =
+	const struct fsdp_span *types =
 		is_recv ? call->output_dtypes : call->input_dtypes;
 	size_t count = is_recv ? call->output_size_count : call->input_size_count;
-	size_t types = !with_types ? 0
-		       : is_recv   ? call->output_dtype_count
-				   : call->input_dtype_count;
+	size_t type_count = is_recv ? call->output_dtype_count : call->input_dtype_count;
 
 	for (size_t i = 0; i < count; i++) {
-		out_line_text(out, "%s [", i == 0 ? head : ",");
+		writer_text(to, i == 0 ? before : ",");
+		writer_text(to, " [");
 		for (size_t j = 0; j < sizes[i].dim_count; j++)
-			out_line_text(
-				out, "%s%" PRId64, j == 0 ? "" : ", ", sizes[i].dims[j]);
-		out_line_text(out, "]");
+			append_number(to, j == 0 ? "" : ", ", sizes[i].dims[j]);
+		writer_text(to, "]");
 	}
-	for (size_t i = 0; i < types; i++) {
-		out_line_text(out, "%s ", i > 0 ? "," : count == 0 ? head : "");
-		out_line_name(out, text_of_span(dtypes[i]));
+	if (!with_types)
+		type_count = 0;
+	for (size_t i = 0; i < type_count; i++) {
+		writer_text(to, i > 0 ? "," : count == 0 ? before : "");
+		append_name(to, " ", types[i]);
 	}
-	out_line_text(out, "%s", count + types > 0 ? ")" : "");
+	writer_text(to, count + type_count > 0 ? ")" : "");
 }
 
-/* "all_reduce (input [10] Float)" */
-static void print_call(struct out *out, const struct fsdp_flight_call *call)
+/* " #9 all_gather (input [10]) of mesh_dp_shard (ranks 4-7), train.py:64 train_step", as
+ * far as these are known. Only the collective of the answer, the first, has sizes, ranks
+ * and place. */
+static void append_collective(struct writer *to, const struct fsdp_flight *joined,
+	const struct fsdp_flight_cause *one, bool is_first)
 {
-	out_line_name(out, text_of_span(call->op));
-	print_inputs(out, call, true);
-}
-
-static bool problem_is(const struct fsdp_flight *joined, const char *problem)
-{
-	return joined->problem != NULL && strcmp(joined->problem, problem) == 0;
-}
-
-/* "#9 all_gather (input [10]) of mesh_dp_shard (ranks 4-7), train.py:64 train_step" */
-static void print_collective(const struct flight *flight)
-{
-	const struct fsdp_flight *joined = flight->joined;
-
-	/* Without a majority no rank's call is that of the collective. */
+	/* Without a majority no call is that of the collective. */
 	bool is_open = problem_is(joined, "op") && !joined->has_expected;
 
-	out_values(flight->out, "[#{} ]{}", number(joined->seq),
-		joined->op.data != NULL && !is_open ? value_text(text_of_span(joined->op))
-						    : value_word("collective"));
+	append_number(to, " #", one->seq);
+	if (is_open || (is_first && one->op.size == 0))
+		writer_text(to, " collective");
+	else
+		append_name(to, " ", one->op);
+	if (is_first && !is_open)
+		append_inputs(to, &joined->call, false);
+	append_name(to, " of ", one->group);
+	if (!is_first)
+		return;
+	writer_text(to, one->group.size == 0 ? " of a group without a name" : "");
+	if (joined->members.count != 0) {
+		writer_text(to, " (");
+		writer_text(to, WORDS_OF(joined->members));
+		writer_text(to, ")");
+	}
 	if (!is_open)
-		print_inputs(flight->out, &joined->call, false);
-	out_values(flight->out, " of {}[ ({})]",
-		joined->group.size != 0 ? name(joined->group)
-					: value_word("a group without a name"),
-		joined->members.count != 0 ? RANKS(joined->members) : value_absent());
-	if (!is_open)
-		print_place(flight->out, &joined->place);
-}
-
-/* " #9 all_gather of mesh_dp_shard", as far as these are known. */
-static void print_place_in(
-	struct out *out, int64_t seq, struct fsdp_span op, struct fsdp_span group)
-{
-	out_values(out, "[ #{}][ {}][ of {}]", number(seq), name(op), name(group));
+		append_place(to, &joined->place);
 }
 
 /* ---- what there is ---- */
@@ -175,7 +220,7 @@ static void print_place_in(
 static bool same_group(const struct fsdp_flight *joined, size_t a, size_t b)
 {
 	return joined->group_sizes[a] == joined->group_sizes[b] &&
-	       text_is(text_of_span(joined->groups[a]), text_of_span(joined->groups[b]));
+	       same(joined->groups[a], joined->groups[b]);
 }
 
 static void line_inputs(const struct flight *flight)
@@ -193,7 +238,7 @@ static void line_inputs(const struct flight *flight)
 							    : "errors"));
 	else
 		out_values(out, "{} dump{s} of the Flight Recorder, format",
-			value_count(flight->dump_count));
+			value_count(flight->order->dump_count));
 	for (size_t i = 0; i < joined->version_count && !flight->is_log; i++)
 		out_values(out, "{}{}", value_word(i == 0 ? " " : ", "),
 			value_name(text_of_span(joined->versions[i])));
@@ -231,71 +276,119 @@ static void line_inputs(const struct flight *flight)
 
 /* ---- what is wrong ---- */
 
-/* Of a send the partner lacks the recv, and the reverse. */
-static const char *missing_words(struct fsdp_span op)
+/* What culprits did, and what to do about it, with the culprits between. */
+struct conclusion {
+	const char *problem, *verb;
+	const char *without_expected; /* the verb where no rank is the one that differs */
+	const char *of;               /* before the culprits */
+	bool is_error;                /* no collective follows */
+	const char *fix, *after;      /* fix NULL: that of the last row */
+};
+
+/* The last row stands for all others: what ranks that never came did instead is not in
+ * the recordings. */
+static const struct conclusion conclusions[] = {
+	{ "extra", "alone entered", .fix = "find the condition under which only ",
+		.after =
+			" came here, or what keeps the others: all ranks of the group must make this call" },
+	{ "cycle", "wait for each other, first in",
+		.fix = "make these calls in the same order on ", .after = "" },
+	{ "idle", "printed no timeout while others did, first in" },
+	{ "op", "called another operation instead of", "called different operations in",
+		.fix = "compare the calls before this one on all ranks: a rank skipped one, or it differs" },
+	{ "size", "used a different size than other ranks in", "used different sizes in",
+		.fix = "compare the calls before this one on all ranks: a rank skipped one, or the data differ in size" },
+	{ "bytes",
+		.fix = "compare the calls before this one on all ranks: a rank skipped one, or the data differ in size or dtype" },
+	{ "dtype", "used a different dtype than other ranks in",
+		"used different dtypes in",
+		.fix = "cast the input of this call to one dtype on all ranks" },
+	{ "parted", "did not finish, unlike other ranks,", .fix = "compare the calls of ",
+		.after =
+			" before this one with those of the others; if they are equal, check GPUs and network" },
+	{ "stopped", "stopped in", .of = "the GPU of ", .fix = "check the GPU of ",
+		.after = ": nvidia-smi, and Xid lines in dmesg" },
+	{ "orders", "run their forwards in different orders", .is_error = true,
+		.fix = "run the units of FSDP in the same order on ", .after = "" },
+	{ "hangs", "is stuck", .of = "the watchdog of ", .is_error = true },
+	{ "failed", "failed", .is_error = true, .fix = "correct this error of ",
+		.after = " first: errors and timeouts of other ranks follow it" },
+	{ NULL, "never entered", .fix = "read the log of ",
+		.after = "; if it still runs, print its stack: py-spy dump --pid PID" },
+};
+enum { REST = sizeof conclusions / sizeof *conclusions - 1 };
+
+static const struct conclusion *conclusion_of(
+	const struct fsdp_flight *joined, const struct fsdp_flight_cause *one)
 {
-	return text_is(text_of_span(op), text_of("send"))   ? "never entered the recv of"
-	       : text_is(text_of_span(op), text_of("recv")) ? "never entered the send of"
-							    : "never entered";
+	const char *problem = joined->problem;
+	bool failed = false;
+	size_t i = 0;
+
+	for (size_t k = 0; k < joined->exception_count && one->ranks.count != 0; k++)
+		failed |= joined->exceptions[k].is_own &&
+			  joined->exceptions[k].rank == one->ranks.list[0];
+	if (one->other != FSDP_ABSENT)
+		problem = "stopped";
+	else if (one->ranks.count == 0)
+		problem = "bytes";
+	else if (problem_is(joined, "exception"))
+		problem = joined->verdict == FSDP_FLIGHT_MISMATCH ? "orders"
+			  : failed                                ? "failed"
+								  : "hangs";
+	while (i < REST && strcmp(conclusions[i].problem, problem) != 0)
+		i++;
+	return &conclusions[i];
 }
 
-/* "rank 5 never entered" and the like, before the collective; without an expected call no
- * rank is the one that differs. NULL: no such sentence. */
-static const char *verb_of(const struct fsdp_flight *joined)
+/* A cause by its index; without causes what the culprits did in the collective of the
+ * answer is the only one. False: past the last. */
+static bool cause_at(
+	const struct fsdp_flight *joined, size_t i, struct fsdp_flight_cause *ret_one)
 {
-	static const struct {
-		const char *problem, *verb, *without_expected;
-	} verbs[] = {
-		{ "extra", "alone entered", NULL },
-		{ "cycle", "wait for each other, first in", NULL },
-		{ "status", "never entered", NULL },
-		{ "idle", "printed no timeout while others did, first in", NULL },
-		{ "op", "called another operation instead of",
-			"called different operations in" },
-		{ "size", "used a different size than other ranks in",
-			"used different sizes in" },
-		{ "dtype", "used a different dtype than other ranks in",
-			"used different dtypes in" },
-	};
-
-	if (problem_is(joined, "missing"))
-		return missing_words(joined->op);
-	if (problem_is(joined, "parted"))
-		return is_log(joined) ? "failed where others of the group did not, in"
-				      : "did not finish, unlike other ranks,";
-	for (size_t i = 0; i < sizeof verbs / sizeof *verbs; i++)
-		if (problem_is(joined, verbs[i].problem))
-			return !joined->has_expected && verbs[i].without_expected != NULL
-				       ? verbs[i].without_expected
-				       : verbs[i].verb;
-	return NULL;
+	*ret_one = (struct fsdp_flight_cause){ joined->culprits, FSDP_ABSENT, joined->seq,
+		joined->op, joined->group };
+	if (i < joined->cause_count)
+		*ret_one = joined->causes[i];
+	return i < joined->cause_count || i == 0;
 }
 
-static bool culprit_failed(const struct fsdp_flight *joined)
+/* The sentence of a cause. */
+static void append_cause(struct writer *to, const struct fsdp_flight *joined,
+	const struct fsdp_flight_cause *one, bool is_first)
 {
-	for (size_t i = 0; i < joined->exception_count; i++)
-		if (joined->exceptions[i].is_own &&
-			joined->exceptions[i].rank == joined->culprits.list[0])
-			return true;
-	return false;
-}
+	const struct conclusion *conclusion = conclusion_of(joined, one);
+	bool stopped = one->other != FSDP_ABSENT;
+	const char *verb = conclusion->verb, *tail = "";
 
-static const char *exception_words(
-	const struct fsdp_flight *joined, char *text, size_t room)
-{
-	bool differ = joined->verdict == FSDP_FLIGHT_MISMATCH;
-	bool stuck = !differ && !culprit_failed(joined);
-	const char *head = stuck ? "the watchdog of " : "";
-	const char *tail = stuck    ? "is stuck"
-			   : differ ? "run their forwards in different orders"
-			   : joined->watch_count != 0
-				   ? "failed before the other ranks timed out"
-			   : joined->exception_count > 1 ? "failed first"
-							 : "failed";
-	struct rank_words words;
-
-	snprintf(text, room, "%s%s %s", head, rank_words(joined->culprits, &words), tail);
-	return text;
+	to->size = 0;
+	if (one->ranks.count == 0) {
+		/* Gloo names no rank, and compares bytes. */
+		writer_text(to, "ranks used different sizes or dtypes in one call");
+		return;
+	}
+	if (!joined->has_expected && conclusion->without_expected != NULL)
+		verb = conclusion->without_expected;
+	else if (is_log(joined) && problem_is(joined, "parted"))
+		verb = "failed where others of the group did not, in";
+	/* Of a send the partner lacks the recv, and the reverse. */
+	if (conclusion->problem == NULL && is(one->op, "send"))
+		tail = " the recv of";
+	else if (conclusion->problem == NULL && is(one->op, "recv"))
+		tail = " the send of";
+	else if (strcmp(verb, "failed") == 0)
+		tail = joined->watch_count != 0      ? " before the other ranks timed out"
+		       : joined->exception_count > 1 ? " first"
+						     : "";
+	writer_text(to, conclusion->of != NULL ? conclusion->of : "");
+	writer_text(to, WORDS_OF(one->ranks));
+	writer_text(to, " ");
+	writer_text(to, verb);
+	writer_text(to, tail);
+	if (!conclusion->is_error)
+		append_collective(to, joined, one, is_first && !stopped);
+	append_number(to, ", which rank ", one->other);
+	writer_text(to, stopped ? " finished" : "");
 }
 
 static void line_rest(struct out *out, const char *label, size_t count)
@@ -305,104 +398,36 @@ static void line_rest(struct out *out, const char *label, size_t count)
 			value_count(count - MOST_SHOWN));
 }
 
-/* Gloo names no rank, and compares bytes. */
-static const char OTHER_SIZES[] = "ranks used different sizes or dtypes in one call";
-
-/* A cause by its index; without causes what the culprits did in the collective of the
- * answer is the only one. */
-static struct fsdp_flight_cause cause_at(
-	const struct fsdp_flight *joined, size_t i, const char **ret_verb)
+/* The causes and, after all else, what to do about them; stderr repeats no finding. */
+static void lines_findings(const struct flight *flight, bool fixes)
 {
-	struct fsdp_flight_cause one = { joined->culprits, FSDP_ABSENT, joined->seq,
-		joined->op, joined->group };
-
-	if (i < joined->cause_count)
-		one = joined->causes[i];
-	*ret_verb = one.other != FSDP_ABSENT  ? "never finished"
-		    : i < joined->cause_count ? missing_words(one.op)
-					      : verb_of(joined);
-	return one;
-}
-
-static void begin_error(const struct flight *flight)
-{
-	out_line_begin(flight->out, NULL);
-	if (has_cause(flight->joined)) {
-		out_line_painted(flight->out, "error");
-		out_line_text(flight->out, ": ");
-	}
-}
-
-static void end_error(const struct flight *flight)
-{
-	const struct fsdp_rule *rule = fsdp_rule_find(rule_of(flight->joined));
-
-	if (has_cause(flight->joined))
-		out_line_text(flight->out, " [%s %s]", rule->id, rule->slug);
-	out_line_end(flight->out);
-}
-
-/* The fixes of the causes that are shown. stderr repeats no finding. */
-static void lines_fix(const struct flight *flight)
-{
-	const struct run *run = flight->order->run;
-	struct collected *collected = run->collected;
+	struct collected *collected = flight->order->run->collected;
+	struct out *out = flight->out;
 	struct text last = { NULL, 0 };
 	size_t nth = 0;
 
-	for (size_t i = run->first.finding; i < collected->finding_count; i++) {
+	for (size_t i = flight->order->run->first.finding; i < collected->finding_count;
+		i++) {
 		struct finding *finding = &collected->findings[i];
 
 		if (strcmp(finding->rule, rule_of(flight->joined)) != 0)
 			continue;
-		finding->is_printed = !answer_is_machine(run);
-		if (nth++ < MOST_SHOWN && finding->fix.size != 0 &&
-			!text_is(finding->fix, last))
-			out_line(flight->out, "fix", "%.*s", (int)finding->fix.size,
-				finding->fix.data);
+		finding->is_printed = !answer_is_machine(flight->order->run);
+		if (nth++ >= MOST_SHOWN)
+			continue;
+		if (!fixes) {
+			out_line_begin(out, NULL);
+			out_line_painted(out, "error");
+			out_values(out, ": {} {[}{} {}{]}", value_text(finding->message),
+				value_word(finding->rule), value_word(finding->slug));
+			out_line_end(out);
+		} else if (finding->fix.size != 0 && !text_is(finding->fix, last)) {
+			out_values_line(out, "fix", "{}", value_text(finding->fix));
+		}
 		last = finding->fix;
 	}
-}
-
-static void lines_cause(const struct flight *flight)
-{
-	const struct fsdp_flight *joined = flight->joined;
-	struct out *out = flight->out;
-	const char *verb;
-	char text[300];
-
-	if (joined->culprits.count == 0 && problem_is(joined, "size")) {
-		begin_error(flight);
-		out_line_text(out, "%s", OTHER_SIZES);
-		end_error(flight);
-	}
-	if (problem_is(joined, "exception") && joined->cause_count == 0 &&
-		joined->culprits.count != 0) {
-		begin_error(flight);
-		out_line_text(out, "%s", exception_words(joined, text, sizeof text));
-		end_error(flight);
-	}
-	for (size_t i = 0; (i < joined->cause_count || i == 0) && i < MOST_SHOWN; i++) {
-		struct fsdp_flight_cause one = cause_at(joined, i, &verb);
-		bool stopped = one.other != FSDP_ABSENT;
-
-		if (verb == NULL || one.ranks.count == 0)
-			continue;
-		begin_error(flight);
-		out_values(out, stopped ? "the GPU of {} stopped in" : "{} {}",
-			RANKS(one.ranks), value_word(verb));
-		/* The first is the collective of the answer, and has its sizes and
-		 * place. */
-		if (i == 0 && !stopped) {
-			out_line_text(out, " ");
-			print_collective(flight);
-		} else {
-			print_place_in(out, one.seq, one.op, one.group);
-		}
-		out_values(out, "[, which rank {} finished]", number(one.other));
-		end_error(flight);
-	}
-	line_rest(out, NULL, joined->cause_count);
+	if (!fixes)
+		line_rest(out, NULL, nth);
 }
 
 /* What the culprits called in place of what most did, and what they entered last. */
@@ -410,18 +435,22 @@ static void lines_culprits(const struct flight *flight)
 {
 	const struct fsdp_flight *joined = flight->joined;
 	struct out *out = flight->out;
-	bool waits = problem_is(joined, "cycle") && !flight->is_log;
+	bool waits = problem_is(joined, "cycle") && !is_log(joined);
 
-	if (joined->has_expected) {
-		out_line_begin(out, "expected");
-		print_call(out, &joined->expected);
-		out_line_text(out, " (most ranks)");
-		out_line_end(out);
-	}
-	for (size_t i = 0; i < joined->found_count && i < MOST_SHOWN; i++) {
-		out_line_begin(out, i == 0 ? "found" : "");
-		print_call(out, &joined->found[i].call);
-		out_values(out, " (rank {})", number(joined->found[i].rank));
+	for (size_t i = joined->has_expected ? 0 : 1;
+		i <= joined->found_count && i <= MOST_SHOWN; i++) {
+		const struct fsdp_flight_call *call =
+			i == 0 ? &joined->expected : &joined->found[i - 1].call;
+
+		flight->words->size = 0;
+		writer_put(flight->words, (const char *)call->op.data, call->op.size);
+		append_inputs(flight->words, call, true);
+		out_line_begin(out, i == 0 ? "expected" : i == 1 ? "found" : "");
+		out_values(out, "{}", words_of(flight));
+		if (i == 0)
+			out_line_text(out, " (most ranks)");
+		else
+			out_values(out, " (rank {})", number(joined->found[i - 1].rank));
 		out_line_end(out);
 	}
 	line_rest(out, "", joined->found_count);
@@ -431,13 +460,12 @@ static void lines_culprits(const struct flight *flight)
 		out_line_begin(out, i > 0 ? "" : waits ? "waits in" : "last call");
 		out_values(out,
 			last->op.data == NULL ? "rank {} has no call in its dump"
-			: waits               ? "rank {}:"
-					      : "rank {} entered",
-			number(last->rank));
-		if (last->op.data != NULL) {
-			print_place_in(out, last->seq, last->op, last->group);
-			print_place(out, &last->place);
-		}
+			: waits               ? "rank {}:[ #{}][ {}][ of {}]"
+					      : "rank {} entered[ #{}][ {}][ of {}]",
+			number(last->rank), number(last->seq), name(last->op),
+			name(last->group));
+		if (last->op.data != NULL)
+			print_place(flight, &last->place);
 		out_line_end(out);
 	}
 	line_rest(out, "", joined->last_count);
@@ -454,11 +482,10 @@ static void line_ranks(const struct flight *flight, const char *label, const cha
 static void lines_agree(const struct flight *flight)
 {
 	const struct fsdp_flight *joined = flight->joined;
-	static const struct fsdp_span unnamed = { (const unsigned char *)"collective",
-		10 };
 	struct out *out = flight->out;
 	bool is_log = flight->is_log;
 	const char *line = NULL;
+	struct fsdp_flight_cause one;
 
 	if (joined->all_wait) {
 		/* The cause is not among them. */
@@ -471,11 +498,12 @@ static void lines_agree(const struct flight *flight)
 			joined->entered.count != 0 ? RANKS(joined->entered)
 			: flight->first != NULL    ? value_integer(flight->first->rank)
 						   : value_absent());
-		print_place_in(out, joined->common.seq,
-			joined->common.op.size != 0 ? joined->common.op : unnamed,
-			joined->common.group);
-		out_values(out, "[ since {}]", value_word(flight->since));
-		print_place(out, &joined->common.place);
+		out_values(out, "[ #{}] {}[ of {}][ since {}]",
+			number(joined->common.seq),
+			joined->common.op.size != 0 ? name(joined->common.op)
+						    : value_word("collective"),
+			name(joined->common.group), value_word(flight->since));
+		print_place(flight, &joined->common.place);
 		out_line_end(out);
 		line_ranks(flight, "not begun", "by the GPU of {}: others began it",
 			joined->not_started);
@@ -525,11 +553,13 @@ static void lines_agree(const struct flight *flight)
 					    : "lost a peer, which ended before them");
 		return;
 	}
-	out_line_begin(out, NULL);
-	out_line_text(out, "all ranks with %s wait for the ranks without %s, in ",
-		is_log ? "lines" : "a dump", is_log ? "lines" : "a dump");
-	print_collective(flight);
-	out_line_end(out);
+	flight->words->size = 0;
+	cause_at(joined, 0, &one);
+	append_collective(flight->words, joined, &one, true);
+	out_values_line(out, NULL,
+		"all ranks with {} wait for the ranks without {}, in{}",
+		value_word(is_log ? "lines" : "a dump"),
+		value_word(is_log ? "lines" : "a dump"), words_of(flight));
 }
 
 static void lines_next(const struct flight *flight)
@@ -539,10 +569,6 @@ static void lines_next(const struct flight *flight)
 	struct out *out = flight->out;
 	const char *next = NULL;
 
-	if (has_cause(joined)) {
-		lines_fix(flight);
-		return;
-	}
 	if (joined->not_started.count != 0)
 		next = "find what that GPU runs: the stack of the rank (py-spy dump --pid PID), nvidia-smi, and Xid lines in dmesg";
 	else if (((flight->is_log && verdict == FSDP_FLIGHT_AGREE) || joined->all_wait) &&
@@ -589,6 +615,13 @@ static const struct record watch_record = OBJECT_RECORD(WATCH, "watchdog_rank",
 static const struct table WATCHES = TEXT_TABLE(NUMBERS("ranks"), { "group" },
 	NUMBERS("enqueued"), NUMBERS("completed"), { "failed in" });
 
+static int compare_numbers(const void *a, const void *b)
+{
+	const int64_t *left = a, *right = b;
+
+	return *left < *right ? -1 : *left > *right;
+}
+
 /* One row for all that are alike. */
 static void show_watches(const struct flight *flight)
 {
@@ -625,7 +658,7 @@ static void show_watches(const struct flight *flight)
 			flight->ranks[count++] = one->rank;
 			longest = one->ran_ms > longest ? one->ran_ms : longest;
 		}
-		qsort(flight->ranks, count, sizeof *flight->ranks, order_compare_numbers);
+		qsort(flight->ranks, count, sizeof *flight->ranks, compare_numbers);
 		order_put_ranks(flight->ranks, count, list, sizeof list);
 		/* "#7 all_reduce after 600.1 s"; empty where none failed. */
 		const struct text op = text_of_span(first->op);
@@ -694,14 +727,14 @@ static void lines_exceptions(const struct flight *flight)
 			flight->taken[k] = true;
 			flight->ranks[alike++] = other->rank;
 		}
-		qsort(flight->ranks, alike, sizeof *flight->ranks, order_compare_numbers);
+		qsort(flight->ranks, alike, sizeof *flight->ranks, compare_numbers);
 		out_line_begin(flight->out, shown == 1 ? "error" : "");
 		out_values(flight->out, "{}[ in {}]",
 			one->rank != FSDP_ABSENT
 				? RANKS(((struct fsdp_ranks){ flight->ranks, alike }))
 				: value_word("a rank"),
 			name(one->op));
-		print_place(flight->out, &one->place);
+		print_place(flight, &one->place);
 		out_values(flight->out,
 			"[ at {}]: ", value_word(format_moment(one->time_ns, true, at)));
 		out_line_name(flight->out,
@@ -714,40 +747,54 @@ static void lines_exceptions(const struct flight *flight)
 			"these ranks wait in different calls: those of one group must make the same calls in the same order");
 }
 
-bool order_show_flight(struct orders *order)
-{
-	struct flight flight = { order, order->run->out,
-		fsdp_recordings_flight(order->recordings) };
-	const struct fsdp_flight *joined = flight.joined;
-	size_t most = joined->watch_count > joined->exception_count
-			      ? joined->watch_count
-			      : joined->exception_count;
+/* ---- all ---- */
 
-	flight.ranks = calloc(most + 1, sizeof *flight.ranks);
-	flight.taken = calloc(most + 1, sizeof *flight.taken);
-	bool good = flight.ranks != NULL && flight.taken != NULL;
-	flight.is_log = is_log(joined);
-	flight.is_alone = flight.is_log && joined->watch_count != 0;
+static const char *part_of(const struct fsdp_flight *joined, int64_t rank)
+{
+	const struct {
+		struct fsdp_ranks ranks;
+		const char *name;
+	} parts[] = { { joined->culprits, "culprit" }, { joined->entered, "entered" },
+		{ joined->missing, "missing" }, { joined->waiting, "waiting" } };
+
+	for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
+		for (size_t k = 0; k < parts[i].ranks.count; k++)
+			if (parts[i].ranks.list[k] == rank)
+				return parts[i].name;
+	return "other";
+}
+
+void order_show_flight(struct orders *order)
+{
+	struct run *run = order->run;
+	const struct fsdp_flight *joined = &order->flight;
+	size_t most = joined->watch_count + joined->exception_count;
+	char since[MOMENT_ROOM];
+	struct flight flight = { .order = order,
+		.out = run->out,
+		.joined = joined,
+		.words = order->words,
+		.is_log = is_log(joined),
+		.since = format_moment(joined->since_ns, is_log(joined), since),
+		.ranks = run_memory(run, most, sizeof *flight.ranks),
+		.taken = run_memory(run, most, sizeof *flight.taken) };
+
+	flight.is_alone =
+		flight.is_log ? joined->watch_count != 0 : order->dump_count == 1;
 	for (size_t i = 1; i < joined->watch_count; i++)
 		flight.is_alone &= joined->watches[i].rank == joined->watches[0].rank;
-	for (size_t i = order->count; i-- > 0;) {
-		const struct fsdp_recording *one = fsdp_recording(order->recordings, i);
-
-		flight.first = one->flight != NULL ? one : flight.first;
-		flight.dump_count += one->flight != NULL;
-	}
-	flight.is_alone |= !flight.is_log && flight.dump_count == 1;
-	flight.since = format_moment(joined->since_ns, flight.is_log, flight.since_room);
+	for (size_t i = order->count; i-- > 0;)
+		if (fsdp_recording(order->recordings, i)->flight != NULL)
+			flight.first = fsdp_recording(order->recordings, i);
 	for (size_t i = 0; joined->watch_count == 0 && i < joined->exception_count; i++)
 		flight.has_timeout |=
 			joined->verdict == FSDP_FLIGHT_INCOMPLETE &&
 			memmem(joined->exceptions[i].text.data,
 				joined->exceptions[i].text.size, "imed out", 8) != NULL;
-
 	line_inputs(&flight);
-	lines_cause(&flight);
-	if (good)
-		lines_exceptions(&flight);
+	if (has_cause(joined))
+		lines_findings(&flight, false);
+	lines_exceptions(&flight);
 	if (joined->verdict == FSDP_FLIGHT_STUCK && joined->entered.count != 0 &&
 		!problem_is(joined, "exception"))
 		out_values_line(flight.out,
@@ -760,133 +807,57 @@ bool order_show_flight(struct orders *order)
 	line_ranks(&flight, flight.is_log ? "no lines" : "no dump", "{}",
 		joined->missing_dumps);
 	line_ranks(&flight, "unreadable", "{}", joined->unreadable);
-	if (good)
-		show_watches(&flight);
-	lines_next(&flight);
-	free(flight.ranks);
-	free(flight.taken);
-	return good;
+	show_watches(&flight);
+	if (has_cause(joined))
+		lines_findings(&flight, true);
+	else
+		lines_next(&flight);
 }
 
 /* ---- findings and status ---- */
 
-/* By the problem, with the culprits between; after NULL: without them. What ranks that
- * never came did instead is not in the recordings. */
-static const struct {
-	const char *problem, *before, *after;
-} FIXES[] = {
-	{ "op", "compare the calls before this one on all ranks: a rank skipped one, or it differs",
-		NULL },
-	{ "size",
-		"compare the calls before this one on all ranks: a rank skipped one, or the data differ in size",
-		NULL },
-	{ "bytes",
-		"compare the calls before this one on all ranks: a rank skipped one, or the data differ in size or dtype",
-		NULL },
-	{ "dtype", "cast the input of this call to one dtype on all ranks", NULL },
-	{ "extra", "find the condition under which only ",
-		" came here, or what keeps the others: all ranks of the group must make this call" },
-	{ "cycle", "make these calls in the same order on ", "" },
-	{ "parted", "compare the calls of ",
-		" before this one with those of the others; if they are equal, check GPUs and network" },
-	{ "gpu_stopped", "check the GPU of ", ": nvidia-smi, and Xid lines in dmesg" },
-	{ "failed", "correct this error of ",
-		" first: errors and timeouts of other ranks follow it" },
-	{ "orders", "run the units of FSDP in the same order on ", "" },
-	{ NULL, "read the log of ",
-		"; if it still runs, print its stack: py-spy dump --pid PID" },
-};
-
-struct fix {
-	char text[500];
-};
-
-static const char *fix_of(
-	const char *problem, struct fsdp_ranks ranks, const char *since, struct fix *fix)
+static void report_causes(struct orders *order)
 {
-	struct rank_words words;
-	size_t i = 0;
+	const struct fsdp_flight *joined = &order->flight;
+	const char *since, *between;
+	struct fsdp_flight_cause one;
+	char fix[500], room[MOMENT_ROOM];
 
-	while (FIXES[i].problem != NULL && strcmp(FIXES[i].problem, problem) != 0)
-		i++;
-	bool reads = FIXES[i].problem == NULL && since != NULL;
-	if (FIXES[i].after == NULL)
-		return FIXES[i].before;
-	snprintf(fix->text, sizeof fix->text, "%s%s%s%s%s", FIXES[i].before,
-		rank_words(ranks, &words), reads ? " from " : "", reads ? since : "",
-		FIXES[i].after);
-	return fix->text;
-}
+	for (size_t i = 0; cause_at(joined, i, &one); i++) {
+		const struct conclusion *conclusion = conclusion_of(joined, &one);
 
-/* The same in one sentence each, without sizes and places. */
-static void find_cause(struct run *run, const struct fsdp_flight *joined)
-{
-	bool differ = joined->verdict == FSDP_FLIGHT_MISMATCH;
-	const char *rule = rule_of(joined), *verb;
-	char text[300], room[MOMENT_ROOM];
-	struct rank_words words;
-	struct fix fix;
-
-	if (joined->cause_count == 0 && problem_is(joined, "exception")) {
-		run_finding(run, rule,
-			fix_of(differ                    ? "orders"
-				: culprit_failed(joined) ? "failed"
-							 : "",
-				joined->culprits, NULL, &fix),
-			"%s", exception_words(joined, text, sizeof text));
-		return;
-	}
-	if (joined->cause_count == 0 && joined->culprits.count == 0) {
-		run_finding(run, "FI7041", fix_of("bytes", joined->culprits, NULL, &fix),
-			OTHER_SIZES);
-		return;
-	}
-	for (size_t i = 0; i < joined->cause_count || i == 0; i++) {
-		struct fsdp_flight_cause one = cause_at(joined, i, &verb);
-		bool stopped = one.other != FSDP_ABSENT;
-		char seq[32] = "", other[64] = "";
-
-		/* Without a majority no rank's call is that of the collective. */
-		if (i >= joined->cause_count && problem_is(joined, "op") &&
-			!joined->has_expected)
-			one.op = (struct fsdp_span){ (const unsigned char *)"collective",
-				10 };
-		if (one.seq != FSDP_ABSENT)
-			snprintf(seq, sizeof seq, " #%" PRId64, one.seq);
-		if (stopped)
-			snprintf(other, sizeof other,
-				": its GPU stopped, rank %" PRId64 " finished it",
-				one.other);
-		run_finding(run, rule,
-			fix_of(stopped ? "gpu_stopped" : joined->problem, one.ranks,
-				format_moment(joined->since_ns, is_log(joined), room),
-				&fix),
-			"%s %s%s%s%.*s%s%.*s%s", rank_words(one.ranks, &words), verb, seq,
-			one.op.data != NULL ? " " : "",
-			(int)(one.op.size < 64 ? one.op.size : 64),
-			(const char *)one.op.data, one.group.size != 0 ? " of " : "",
-			(int)(one.group.size < 200 ? one.group.size : 200),
-			(const char *)one.group.data, other);
+		if (conclusion->fix == NULL)
+			conclusion = &conclusions[REST];
+		since = conclusion->problem == NULL && !problem_is(joined, "exception")
+				? format_moment(joined->since_ns, is_log(joined), room)
+				: NULL;
+		between = conclusion->after != NULL ? WORDS_OF(one.ranks) : "";
+		snprintf(fix, sizeof fix, "%s%s%s%s%s", conclusion->fix, between,
+			since != NULL ? " from " : "", since != NULL ? since : "",
+			conclusion->after != NULL ? conclusion->after : "");
+		append_cause(order->words, joined, &one, i == 0);
+		run_finding(order->run, rule_of(joined), fix, "%.*s",
+			(int)order->words->size, order->words->data);
 	}
 }
 
 int order_check_flight(struct orders *order)
 {
-	const struct fsdp_flight *joined = fsdp_recordings_flight(order->recordings);
-	bool is_bad = has_cause(joined);
+	struct run *run = order->run;
+	const struct fsdp_flight *joined = &order->flight;
 	int status =
 		joined->verdict == FSDP_FLIGHT_INCOMPLETE ? STATUS_PARTIAL : STATUS_GOOD;
 	struct rank_words words;
 	char fix[300];
 
-	if (is_bad)
-		find_cause(order->run, joined);
+	if (has_cause(joined))
+		report_causes(order);
 	if (joined->missing_dumps.count != 0) {
 		rank_words(joined->missing_dumps, &words);
 		snprintf(fix, sizeof fix,
 			"collect the dump of %s, or read the log: a rank that crashed left no dump",
 			words.text);
-		run_finding(order->run, "FI7042",
+		run_finding(run, "FI7042",
 			is_log(joined)
 				? "collect the logs of these ranks: an error, or the last line, shows where each is"
 				: fix,
@@ -894,23 +865,27 @@ int order_check_flight(struct orders *order)
 			is_log(joined) ? "printed no failed collective" : "left no dump");
 	}
 	if (joined->unreadable.count != 0)
-		run_finding(order->run, "FI7042", "", "the dump of %s cannot be read",
+		run_finding(run, "FI7042", "", "the dump of %s cannot be read",
 			rank_words(joined->unreadable, &words));
+	order->dumps = run_memory(run, order->count, sizeof *order->dumps);
 	for (size_t i = 0; i < order->count; i++) {
-		const struct fsdp_recording *one = fsdp_recording(order->recordings, i);
+		const struct fsdp_recording *one =
+			fsdp_recording_by_rank(order->recordings, i);
 
 		if (one->truncated)
 			status = STATUS_PARTIAL;
-		if (one->flight == NULL && !is_log(joined))
-			run_note(order->run,
+		if (one->flight != NULL)
+			order->dumps[order->dump_count++] = (struct dump){ one->rank,
+				*one->flight, part_of(joined, one->rank) };
+		else if (!is_log(joined))
+			run_note(run,
 				"skipped %s: dumps of the Flight Recorder contain more than a log",
 				one->path);
 	}
 	if (joined->version_count > 1)
-		run_note(order->run,
-			"the dumps were written by %zu versions of the recorder",
+		run_note(run, "the dumps were written by %zu versions of the recorder",
 			joined->version_count);
-	return is_bad ? STATUS_BAD : status;
+	return has_cause(joined) ? STATUS_BAD : status;
 }
 
 /* ---- data ---- */
@@ -936,41 +911,12 @@ static const struct record call_record = OBJECT_RECORD(CALL, "flight_call",
 static const struct record found_record = RECORD_OF(RECORD_OBJECT, FOUND,
 	{ NULL, INTEGER_AT(FOUND, rank) }, { NULL, OBJECT_AT(FOUND, call, call_record) });
 
-/* One dump, and what its rank has to do with it. */
-struct dump {
-	int64_t rank;
-	struct fsdp_flight_dump joined;
-	const char *part;
-	size_t next; /* recording by rank */
-};
-
 static const void *each_dump(struct subject of, size_t i, void *room)
 {
 	const struct orders *order = of.context;
-	const struct fsdp_flight *joined = fsdp_recordings_flight(order->recordings);
-	const struct {
-		struct fsdp_ranks ranks;
-		const char *name;
-	} parts[] = { { joined->culprits, "culprit" }, { joined->entered, "entered" },
-		{ joined->missing, "missing" }, { joined->waiting, "waiting" } };
-	struct dump *dump = room;
 
-	for (size_t nth = i == 0 ? 0 : dump->next; nth < order->count; nth++) {
-		const struct fsdp_recording *one =
-			fsdp_recording_by_rank(order->recordings, nth);
-
-		if (one->flight == NULL)
-			continue;
-		*dump = (struct dump){ one->rank, *one->flight, NULL, nth + 1 };
-		for (size_t p = 0; dump->part == NULL && p < sizeof parts / sizeof *parts;
-			p++)
-			for (size_t k = 0; k < parts[p].ranks.count; k++)
-				if (parts[p].ranks.list[k] == one->rank)
-					dump->part = parts[p].name;
-		dump->part = dump->part != NULL ? dump->part : "other";
-		return dump;
-	}
-	return NULL;
+	(void)room;
+	return i < order->dump_count ? &order->dumps[i] : NULL;
 }
 
 #define DUMP struct dump
@@ -983,8 +929,6 @@ static const struct record dump_record = OBJECT_RECORD(DUMP, "flight_dump", "One
 	{ "part", WORD_AT(DUMP, part),
 		WORDS("culprit", "entered", "missing", "waiting", "other"),
 		ALWAYS("What the rank has to do with the collective.") });
-
-_Static_assert(sizeof(struct dump) <= RECORD_ROOM, "room for one");
 
 /* Ranks in a member, which is a struct fsdp_ranks. */
 #define RANKS_AT(from, member) LIST_AT(from, member.list, member.count, record_integers)
@@ -1062,7 +1006,7 @@ const struct record order_flight_record = OBJECT_RECORD(FLIGHT, "collectives",
 		.has = is_of_logs,
 		ABOUT("Of logs: the lines of each rank in each group, summarized.") });
 
-void order_put_dumps(struct orders *order, struct subject of)
+void order_put_dumps(struct orders *order)
 {
 	static const struct table dumps = {
 		.key = "dumps", .main = true, .rows_only = true
@@ -1070,12 +1014,13 @@ void order_put_dumps(struct orders *order, struct subject of)
 	static const struct table watches = {
 		.key = "watchdog", .main = true, .rows_only = true
 	};
-	const struct fsdp_flight *joined = fsdp_recordings_flight(order->recordings);
+	const struct fsdp_flight *joined = &order->flight;
+	struct out *out = order->run->out;
 
 	if (is_log(joined))
-		out_records(order->run->out, &watches, &watch_record, NULL,
-			joined->watches, joined->watch_count);
+		out_records(out, &watches, &watch_record, NULL, joined->watches,
+			joined->watch_count);
 	else
-		out_each_record(
-			order->run->out, &dumps, &dump_record, of, SIZE_MAX, each_dump);
+		out_records(
+			out, &dumps, &dump_record, NULL, order->dumps, order->dump_count);
 }

@@ -33,13 +33,6 @@ static struct orders orders_of_run(const struct orders *order, size_t nth)
 	return run;
 }
 
-/* Whether the ranks of a run part. */
-static bool ranks_part(const struct orders *run)
-{
-	return !fsdp_recordings_summary(run->recordings)->divergence->agree ||
-	       fsdp_recordings_summary(run->recordings)->first_diff->found;
-}
-
 void order_put_ranks(const int64_t *ranks, size_t count, char *text, size_t room)
 {
 	size_t used = 0;
@@ -179,14 +172,12 @@ static const struct table FLATS = TEXT_TABLE({ "unit" }, NUMBERS("in flat"),
 
 /* The flat parameters of a plan: their parameters in the order there, and the order of
  * their first use. */
-static bool show_flats(struct orders *order, const struct fsdp_fx_order *fx)
+static void show_flats(struct orders *order, const struct fsdp_fx_order *fx)
 {
 	const struct fsdp_checkpoint *checkpoint = order->checkpoint;
-	struct first_use *used = calloc(fx->param_count + 1, sizeof *used);
+	struct first_use *used = run_memory(order->run, fx->param_count, sizeof *used);
 	char unit_room[1024], room[4096];
 
-	if (used == NULL)
-		return false;
 	for (size_t i = 0; i < fx->param_count; i++)
 		used[i] = (struct first_use){ text_of_span(fx->param_names[i]), i };
 	qsort(used, fx->param_count, sizeof *used, compare_names);
@@ -226,8 +217,6 @@ static bool show_flats(struct orders *order, const struct fsdp_fx_order *fx)
 		}
 	}
 	out_table_end(order->run->out);
-	free(used);
-	return true;
 }
 
 /* ---- handles: text ---- */
@@ -235,15 +224,12 @@ static bool show_flats(struct orders *order, const struct fsdp_fx_order *fx)
 static const struct table HANDLES =
 	TEXT_TABLE(NUMBERS("#"), { "unit" }, NUMBERS("post-forward"), { "prefetches" });
 
-static bool show_handles(struct orders *order, const struct fsdp_exec_order *recorded)
+static void show_handles(struct orders *order, const struct fsdp_exec_order *recorded)
 {
 	const struct fsdp_order_snapshot *first = &recorded->snapshots[0];
 	const struct fsdp_prefetch *forward = NULL;
-	int64_t *pre = calloc(recorded->handle_count + 1, 2 * sizeof *pre);
-	int64_t *post = pre != NULL ? pre + recorded->handle_count : NULL;
+	int64_t *pre = order->places, *post = pre + recorded->handle_count;
 
-	if (pre == NULL)
-		return false;
 	fsdp_order_places(recorded, first, pre, post);
 	for (size_t i = 0; i < recorded->prefetch_count && forward == NULL; i++)
 		if (!recorded->prefetches[i].backward &&
@@ -262,8 +248,6 @@ static bool show_handles(struct orders *order, const struct fsdp_exec_order *rec
 			next != NULL ? name_of(next) : value_absent());
 	}
 	end_list(order, first->pre_count);
-	free(pre);
-	return true;
 }
 
 /* One iteration of a lane: from IDLE to IDLE. Returns its end. The end of a backward
@@ -318,8 +302,7 @@ static bool write_round(
 	return any;
 }
 
-/* False: out of memory. */
-static bool write_lane(struct writer *to, const struct fsdp_state_lane *lane)
+static void write_lane(struct writer *to, const struct fsdp_state_lane *lane)
 {
 	for (size_t at = 0; at < lane->change_count;) {
 		size_t end = end_of_round(lane, at), next = end, times = 1;
@@ -343,35 +326,29 @@ static bool write_lane(struct writer *to, const struct fsdp_state_lane *lane)
 		writer_text(to, fsdp_handle_state_name(lane->last_handle));
 		writer_text(to, ")");
 	}
-	return to->error == 0;
 }
 
 static const struct table LANES = TEXT_TABLE(NUMBERS("#"), { "unit" },
 	NUMBERS("forward and backward"), NUMBERS("prefetches"), { "states" });
 
-static bool show_lanes(struct orders *order, const struct fsdp_exec_order *recorded)
+static void show_lanes(struct orders *order, const struct fsdp_exec_order *recorded)
 {
-	struct writer states;
-	bool good;
+	struct writer *states = order->words;
 
 	if (recorded->lanes == NULL)
-		return true;
-	good = writer_init(&states, NULL);
+		return;
 	out_table_begin(order->run->out, &LANES);
-	for (size_t i = 0; good && i < head_of_list(order, recorded->handle_count); i++) {
+	for (size_t i = 0; i < head_of_list(order, recorded->handle_count); i++) {
 		const struct fsdp_state_lane *lane = &recorded->lanes[i];
 
-		states.size = 0;
-		good = write_lane(&states, lane);
-		if (good)
-			ADD_ROW(order, value_integer(lane->unit->id), name_of(lane->unit),
-				value_count(lane->training_counts[1]),
-				value_count(lane->prefetches),
-				value_text((struct text){ states.data, states.size }));
+		states->size = 0;
+		write_lane(states, lane);
+		ADD_ROW(order, value_integer(lane->unit->id), name_of(lane->unit),
+			value_count(lane->training_counts[1]),
+			value_count(lane->prefetches),
+			value_text((struct text){ states->data, states->size }));
 	}
 	out_table_end(order->run->out);
-	writer_done(&states);
-	return good;
 }
 
 /* Whether the tables, which are of the first iteration, are equal. */
@@ -386,23 +363,21 @@ static bool starts_equal(
 }
 
 /* Ranks that do the same are shown once, as far as there are few different ones. */
-static bool show_blocks(struct orders *order)
+static void show_blocks(struct orders *order)
 {
 	enum { MOST_BLOCKS = 16 };
-	bool *shown = calloc(order->count + 1, sizeof *shown);
-	int64_t *ranks = calloc(order->count + 1, sizeof *ranks);
-	bool good = shown != NULL && ranks != NULL;
+	bool *shown = run_memory(order->run, order->count, sizeof *shown);
+	int64_t *ranks = run_memory(order->run, order->count, sizeof *ranks);
 	const struct fsdp_recording *one, *other;
 	const struct fsdp_exec_order *first = NULL;
 	char first_ranks[256] = "";
 	size_t blocks = 0;
 
-	for (size_t i = 0;
-		good && (one = fsdp_recording_by_rank(order->recordings, i)) != NULL;
-		i++) {
+	for (size_t i = 0; i < order->count; i++) {
 		size_t count = 0;
 		char text[256];
 
+		one = fsdp_recording_by_rank(order->recordings, i);
 		if (one->order == NULL || shown[i])
 			continue;
 		ranks[count++] = one->rank;
@@ -439,11 +414,9 @@ static bool show_blocks(struct orders *order)
 		}
 		if (is_shown)
 			continue;
-		good = show_handles(order, recorded) && show_lanes(order, recorded);
+		show_handles(order, recorded);
+		show_lanes(order, recorded);
 	}
-	free(shown);
-	free(ranks);
-	return good;
 }
 
 /* ---- where ranks diverge ---- */
@@ -484,14 +457,11 @@ static void show_first_diff(struct orders *order)
 	out_table_end(out);
 }
 
-static bool show_text(struct orders *order)
+static void show_text(struct orders *order)
 {
 	size_t count = fsdp_recordings_run_count(order->recordings);
-	bool good = true;
 
-	if (fsdp_recordings_flight(order->recordings) != NULL)
-		return order_show_flight(order);
-	for (size_t i = 0; good && i < count; i++) {
+	for (size_t i = 0; i < count; i++) {
 		struct orders run = orders_of_run(order, i);
 
 		if (count > 1)
@@ -503,13 +473,12 @@ static bool show_text(struct orders *order)
 			if (fx != NULL)
 				show_fx(&run, fx);
 			if (fx != NULL && run.checkpoint != NULL)
-				good = good && show_flats(&run, fx);
+				show_flats(&run, fx);
 		}
 		if (!run.options->first_diff)
-			good = good && show_blocks(&run);
+			show_blocks(&run);
 		show_first_diff(&run);
 	}
-	return good;
 }
 
 /* ---- fx: data ---- */
@@ -652,7 +621,7 @@ _Static_assert(sizeof(struct snapshot) <= RECORD_ROOM, "room for one");
 static const void *each_snapshot(struct subject of, size_t i, void *room)
 {
 	const struct fsdp_exec_order *order = of.object;
-	int64_t *pre = ((const struct orders *)of.context)->scratch,
+	int64_t *pre = ((const struct orders *)of.context)->places,
 		*post = pre + order->handle_count;
 	struct snapshot *one = room;
 
@@ -967,41 +936,10 @@ static const struct record order_answer = OBJECT_RECORD(DATA, NULL, "The answer.
 	{ "collectives", OBJECT_AT(DATA, flight, order_flight_record), .has = has_dumps },
 	{ NULL, FIELDS(request_record), .has = has_first_diff_option });
 
-static bool write_data(struct orders *order)
-{
-	const struct fsdp_flight *flight = FLIGHT_OF(order);
-	size_t count = fsdp_recordings_run_count(order->recordings), room = 1, nth = 0;
-	struct orders run = orders_of_run(order, 0);
-
-	while (!ranks_part(&run) && ++nth < count)
-		run = orders_of_run(order, nth);
-	if (nth == count)
-		run = orders_of_run(order, 0);
-	order->divergence = *fsdp_recordings_summary(run.recordings)->divergence;
-	order->first_diff = *fsdp_recordings_summary(run.recordings)->first_diff;
-	if (flight != NULL)
-		order->flight = *flight;
-	for (size_t i = 0; i < order->count; i++) {
-		const struct fsdp_recording *one = fsdp_recording(order->recordings, i);
-
-		if (one->order != NULL && 2 * one->order->handle_count > room)
-			room = 2 * one->order->handle_count;
-	}
-	order->scratch = calloc(room, sizeof *order->scratch);
-	if (order->scratch == NULL)
-		return false;
-	out_fields(order->run->out, &order_answer, (struct subject){ order, order });
-	if (flight != NULL)
-		order_put_dumps(order, (struct subject){ order, order });
-	else
-		write_uses(order);
-	free(order->scratch);
-	return true;
-}
-
 /* ---- the command ---- */
 
-static bool is_answerable(struct orders *order)
+/* Ends the run where a recording has no order, or is of another kind than the others. */
+static void must_have_order(const struct orders *order)
 {
 	bool joined = fsdp_recordings_flight(order->recordings) != NULL;
 
@@ -1016,42 +954,43 @@ static bool is_answerable(struct orders *order)
 		snprintf(hint, sizeof hint, "fsdp-inspect replay %s%s",
 			memory ? "--memory " : "", one->path);
 		if (memory || (one->fx == NULL && one->order == NULL))
-			return !refuse(order->run, hint,
+			run_refuse(order->run, hint,
 				memory ? "%s is a snapshot of CUDA memory, and records no order"
 				       : "%s records times, no order",
 				one->path);
 		if (joined)
-			return !refuse(order->run,
-				"give recordings of one kind at a time",
+			run_refuse(order->run, "give recordings of one kind at a time",
 				"%s is neither a dump of the Flight Recorder nor a log of failed collectives, as others are",
 				one->path);
 	}
-	return true;
 }
 
-static int status_of(struct orders *order)
+/* Finds the first run in which ranks diverge. Returns the status. */
+static int check_orders(struct orders *order)
 {
 	int status = STATUS_GOOD;
-	bool warned = false;
+	bool warned = false, parted = false;
 
-	if (fsdp_recordings_flight(order->recordings) != NULL)
-		return order_check_flight(order);
 	for (size_t i = 0; i < order->count; i++) {
 		const struct fsdp_recording *one = fsdp_recording(order->recordings, i);
 
 		if (one->truncated || one->bad_line_count != 0)
-			status = status_worse(status, STATUS_PARTIAL);
+			status = STATUS_PARTIAL;
 		warned |= one->order != NULL && (one->order->warning_count != 0 ||
 							one->order->problem_count != 0);
 	}
 	for (size_t i = 0; i < fsdp_recordings_run_count(order->recordings); i++) {
-		struct orders run = orders_of_run(order, i);
+		const struct fsdp_summary *said = fsdp_recordings_summary(
+			fsdp_recordings_run(order->recordings, i));
+		bool parts = !said->divergence->agree || said->first_diff->found;
 
-		if (ranks_part(&run))
-			status = status_worse(status, STATUS_BAD);
+		if (i == 0 || (parts && !parted)) {
+			order->divergence = *said->divergence;
+			order->first_diff = *said->first_diff;
+		}
+		parted |= parts;
 	}
-	return order->options->strict && warned ? status_worse(status, STATUS_BAD)
-						: status;
+	return parted || (order->options->strict && warned) ? STATUS_BAD : status;
 }
 
 static bool prepare(struct run *run, struct fsdp_recording_options *options)
@@ -1063,32 +1002,59 @@ static bool prepare(struct run *run, struct fsdp_recording_options *options)
 	return recordings_rank_regex(run, order->rank_regex, options, &run->prepared);
 }
 
-static bool run_order(struct run *run, struct fsdp_error **ret_error)
+RELEASE(release_checkpoint, fsdp_checkpoint_free)
+RELEASE(release_words, writer_done)
+
+static void run_order(struct run *run)
 {
+	const struct order_options *options = run->options;
 	const struct fsdp_options opens = run_opens(run);
 	struct orders order = { .run = run,
-		.options = run->options,
+		.options = options,
 		.recordings = run->recordings,
-		.count = fsdp_recording_count(run->recordings) };
-	bool good, has_flats = order.options->names == NULL;
+		.count = fsdp_recording_count(run->recordings),
+		.words = run_memory(run, 1, sizeof *order.words) };
+	struct subject subject = { &order, &order };
+	bool has_flats = options->names == NULL;
 	struct fsdp_flat flat;
+	size_t most = 0;
 
-	if (!is_answerable(&order))
-		return true;
-	if (order.options->names != NULL &&
-		!fsdp_checkpoint_open(
-			&order.options->names, 1, &opens, &order.checkpoint, ret_error))
-		return false;
+	must_have_order(&order);
+	if (options->names != NULL) {
+		run_must(run, fsdp_checkpoint_open(&options->names, 1, &opens,
+				      &order.checkpoint, &run->error));
+		run_owns(run, order.checkpoint, release_checkpoint);
+	}
 	for (uint32_t i = 0; !has_flats && i < fsdp_unit_count(order.checkpoint); i++)
 		has_flats = fsdp_unit_flat(order.checkpoint, i, &flat);
 	if (!has_flats)
 		run_note(run, "%s has no flat parameter: only FSDP1 makes them",
-			order.options->names);
-	run_begin(run, status_of(&order));
-	good = show_text(&order);
-	good = write_data(&order) && good;
-	fsdp_checkpoint_free(order.checkpoint);
-	return good;
+			options->names);
+	if (!writer_init(order.words, NULL))
+		run_fail(run, NULL);
+	run_owns(run, order.words, release_words);
+	for (size_t i = 0; i < order.count; i++) {
+		const struct fsdp_exec_order *one =
+			fsdp_recording(order.recordings, i)->order;
+
+		if (one != NULL && one->handle_count > most)
+			most = one->handle_count;
+	}
+	order.places = run_memory(run, 2 * most, sizeof *order.places);
+	if (fsdp_recordings_flight(order.recordings) != NULL) {
+		order.flight = *fsdp_recordings_flight(order.recordings);
+		run_begin(run, order_check_flight(&order));
+		order_show_flight(&order);
+		out_fields(run->out, &order_answer, subject);
+		order_put_dumps(&order);
+	} else {
+		run_begin(run, check_orders(&order));
+		show_text(&order);
+		out_fields(run->out, &order_answer, subject);
+		write_uses(&order);
+	}
+	if (order.words->error != 0)
+		run_fail(run, NULL);
 }
 
 const struct command command_order = {
@@ -1109,5 +1075,5 @@ const struct command command_order = {
 	.options_size = sizeof(struct order_options),
 	.prepare = prepare,
 	.release = rank_pattern_free,
-	.run = run_order,
+	.perform = run_order,
 };
