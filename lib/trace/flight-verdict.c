@@ -627,7 +627,7 @@ static void describe_common(struct join *join)
 	for (size_t i = 0; i < job->count; i++) {
 		const struct head *head = &join->heads[i];
 		const struct fsdp_flight_entry *first;
-		size_t count = 0, members;
+		size_t count = 0, members, place = i;
 		/* A group that a dump lists may lack the rank itself. */
 		if (head->item == NULL || head->item->entry->is_p2p || head->count == 0 ||
 			head->others[0] != i)
@@ -636,8 +636,10 @@ static void describe_common(struct join *join)
 		first = head->item->entry;
 		while (count < head->count &&
 			is_same(&join->heads[head->others[count]], head)) {
+			size_t other = head->others[count++];
 			const struct fsdp_flight_entry *one =
-				join->heads[head->others[count++]].item->entry;
+				join->heads[other].item->entry;
+			place = time_of(one) < time_of(first) ? other : place;
 			first = time_of(one) < time_of(first) ? one : first;
 		}
 		if (count != members || members < 2 ||
@@ -647,7 +649,7 @@ static void describe_common(struct join *join)
 		flight->all_wait = true;
 		flight->since_ns = first->time_ns;
 		since = time_of(first);
-		flight->common = describe_last(join, i, first);
+		flight->common = describe_last(join, place, first);
 		flight->entered.count = flight->not_started.count = 0;
 		for (size_t k = 0; k < count; k++) {
 			size_t place = head->others[k];

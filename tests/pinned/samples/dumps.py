@@ -45,6 +45,12 @@ def dumps_of_ranks_that_wait_in_one_collective(folder):
 
 
 @sample
+def dumps_of_ranks_that_wait_with_other_calls_before(folder):
+    """The rank that came first has fewer calls in its dump."""
+    dumps(folder, [[entry(0, 6, "broadcast"), seventh(5, record_id=1)], [seventh(1, record_id=1)]])
+
+
+@sample
 def dumps_of_a_gpu_that_did_not_begin(folder):
     dumps(folder, [[seventh(0)], [seventh(0, "scheduled")]])
 
