@@ -193,6 +193,43 @@ static int compare_items(const void *a, const void *b)
 	return left->order < right->order ? -1 : left->order > right->order;
 }
 
+/* The ranks of a team that left a dump, and its roster where no dump has it. */
+static void find_members(struct fsdp_flight_job *job, struct fsdp_flight_team *team)
+{
+	size_t count = team->roster != NULL ? team->roster->heard_count : 0,
+	       strangers = 0;
+	uint32_t *heard = NULL;
+	for (size_t i = 0; i < count; i++)
+		job->marks[team->roster->heard[i]] = 1;
+	for (size_t i = 0; i < team->collective_count + team->p2p_count; i++) {
+		uint32_t rank = i < team->collective_count
+					? team->collectives[i].rank
+					: team->p2p[i - team->collective_count].rank;
+		strangers += job->marks[rank] == 0;
+		job->marks[rank] = 1;
+	}
+	if (strangers != 0)
+		heard = FSDP_TAKE(job->arena, heard, count + strangers);
+	team->heard = strangers != 0 ? heard : team->roster->heard;
+	for (size_t i = 0; i < job->count; i++) {
+		if (strangers != 0 && job->marks[i] != 0)
+			heard[team->heard_count] = (uint32_t)i;
+		team->heard_count += job->marks[i];
+		job->marks[i] = 0;
+	}
+	team->is_seen = team->roster == NULL;
+	if (!team->is_seen)
+		return;
+	int64_t *ranks = FSDP_TAKE(job->arena, ranks, team->heard_count);
+	for (size_t i = 0; i < team->heard_count; i++)
+		ranks[i] = job->ranks[heard[i]].rank;
+	team->roster = FSDP_TAKE(job->arena, team->roster, 1);
+	*team->roster = (struct fsdp_flight_roster){ .ranks = ranks,
+		.count = team->heard_count,
+		.heard = heard,
+		.heard_count = team->heard_count };
+}
+
 /* Counts the entries of each team, and then lists them. */
 static void gather_entries(struct gatherer *gatherer, bool lists)
 {
@@ -200,10 +237,12 @@ static void gather_entries(struct gatherer *gatherer, bool lists)
 	for (size_t i = 0; i < job->count; i++) {
 		const struct fsdp_flight_rows *rows = job->ranks[i].rows;
 		for (size_t j = 0; rows != NULL && j < rows->entries.count; j++) {
-			const struct fsdp_flight_entry *entry =
+			struct fsdp_flight_entry *entry =
 				fsdp_flight_at(&rows->entries, j);
-			struct fsdp_flight_team *team = fsdp_flight_team_at(
-				job, gatherer->team_of[i][entry->group]);
+			if (!lists)
+				entry->group = gatherer->team_of[i][entry->group];
+			struct fsdp_flight_team *team =
+				fsdp_flight_team_at(job, entry->group);
 			size_t *count = entry->is_p2p ? &team->p2p_count
 						      : &team->collective_count;
 			struct fsdp_flight_item *to =
@@ -224,8 +263,10 @@ static void gather_entries(struct gatherer *gatherer, bool lists)
 					sizeof *team->collectives, compare_items);
 				break;
 			}
-		if (lists)
+		if (lists) {
+			find_members(job, team);
 			continue;
+		}
 		team->collectives =
 			FSDP_TAKE(job->arena, team->collectives, team->collective_count);
 		team->p2p = FSDP_TAKE(job->arena, team->p2p, team->p2p_count);
@@ -285,29 +326,6 @@ static void gather(struct fsdp_flight_job *job)
 	gather_entries(gatherer, false);
 }
 
-const int64_t *fsdp_flight_team_ranks(const struct fsdp_flight_job *job,
-	const struct fsdp_flight_team *team, size_t *ret_count)
-{
-	size_t count = 0, a = 0, b = 0;
-	if (team->roster != NULL) {
-		*ret_count = team->roster->count;
-		return team->roster->ranks;
-	}
-	int64_t *ranks = FSDP_TAKE(job->arena, ranks,
-		fsdp_min(job->count, team->collective_count + team->p2p_count));
-	/* Both are in order of rank. */
-	while (a < team->collective_count || b < team->p2p_count) {
-		bool first = b == team->p2p_count ||
-			     (a < team->collective_count &&
-				     team->collectives[a].rank <= team->p2p[b].rank);
-		uint32_t rank = first ? team->collectives[a++].rank : team->p2p[b++].rank;
-		if (count == 0 || ranks[count - 1] != job->ranks[rank].rank)
-			ranks[count++] = job->ranks[rank].rank;
-	}
-	*ret_count = count;
-	return ranks;
-}
-
 /* ---- the collectives of a team ---- */
 
 /* Those of one rank of the team that left a dump. */
@@ -349,22 +367,11 @@ static const struct fsdp_flight_rows *rows_of(
 
 static void begin_runs(struct search *search)
 {
-	const struct fsdp_flight_job *job = search->job;
 	const struct fsdp_flight_team *team = search->team;
-	for (size_t i = 0; i < team->collective_count; i++)
-		job->marks[team->collectives[i].rank] = 1;
-	for (size_t i = 0; i < team->p2p_count; i++)
-		job->marks[team->p2p[i].rank] = 1;
-	for (size_t i = 0; team->roster != NULL && i < team->roster->heard_count; i++)
-		job->marks[team->roster->heard[i]] = 1;
-	search->run_count = 0;
-	for (size_t i = 0; i < job->count; i++) {
-		if (job->marks[i] != 0)
-			search->runs[search->run_count++] =
-				(struct run){ .rank = (uint32_t)i };
-		job->marks[i] = 0;
-	}
 	struct run *run = search->runs;
+	search->run_count = team->heard_count;
+	for (size_t i = 0; i < team->heard_count; i++)
+		search->runs[i] = (struct run){ .rank = team->heard[i] };
 	for (size_t i = 0; i < team->collective_count; i++) {
 		while (run->rank != team->collectives[i].rank)
 			run++;
@@ -812,20 +819,18 @@ static bool match_pair(struct fsdp_flight_job *job, const struct fsdp_flight_tea
 
 static void match_pairs(struct fsdp_flight_job *job, const struct fsdp_flight_team *team)
 {
-	size_t rank_count, count = 0;
-	if (team->p2p_count == 0)
-		return;
-	const int64_t *ranks = fsdp_flight_team_ranks(job, team, &rank_count);
+	const struct fsdp_flight_roster *roster = team->roster;
+	size_t count = 0;
 	struct end *ends = FSDP_TAKE(job->arena, ends, team->p2p_count);
 	for (size_t i = 0; i < team->p2p_count; i++) {
 		uint64_t from, to;
 		struct end one = { .item = &team->p2p[i], .order = i };
 		if (!parse_ends(fsdp_flight_called_of(job, one.item)->name, &from, &to,
 			    &one.receives) ||
-			from >= rank_count || to >= rank_count)
+			from >= roster->count || to >= roster->count)
 			continue;
-		one.from = ranks[from];
-		one.to = ranks[to];
+		one.from = roster->ranks[from];
+		one.to = roster->ranks[to];
 		ends[count++] = one;
 	}
 	FSDP_SORT(ends, count, FSDP_BY(ends, from), FSDP_BY(ends, to),
@@ -845,6 +850,7 @@ void fsdp_flight_find_faults(struct fsdp_flight_job *job)
 {
 	struct fsdp_arena *arena = job->arena;
 	size_t room = job->count + 1;
+	job->marks = FSDP_TAKE(arena, job->marks, job->count);
 	gather(job);
 	struct search search = { .job = job,
 		.runs = FSDP_TAKE(arena, search.runs, room),
@@ -852,7 +858,6 @@ void fsdp_flight_find_faults(struct fsdp_flight_job *job)
 		.classes = FSDP_TAKE(arena, search.classes, room),
 		.class_of = FSDP_TAKE(arena, search.class_of, room) };
 	struct fsdp_flight_team **sorted = FSDP_TAKE(arena, sorted, job->teams.count);
-	job->marks = FSDP_TAKE(arena, job->marks, job->count);
 	job->ahead = FSDP_TAKE(arena, job->ahead, job->count);
 	job->behind = FSDP_TAKE(arena, job->behind, job->count);
 	job->stops = FSDP_TAKE(arena, job->stops, job->count);

@@ -26,6 +26,12 @@ enum {
 	IS_CULPRIT = 1 << 5, /* a root that is readable, or stopped */
 	IS_HELD = 1 << 6,    /* its device did not end what its host entered */
 	IS_AWAITED = 1 << 7,
+	IS_OPEN = 1 << 8, /* its last call did not end */
+	/* The rest is of the collective that the answer is about. */
+	HAS_ENTERED = 1 << 9,
+	IS_MISSING = 1 << 10,
+	IS_IDLE = 1 << 11,  /* its device did not begin it */
+	IS_NAMED = 1 << 12, /* as a culprit, or as one that entered it */
 };
 
 /* A send or a receive, of a rank, that its peer has no other end of. */
@@ -37,9 +43,8 @@ struct unpaired {
 /* What a rank waits in. */
 struct head {
 	const struct fsdp_flight_team *team;
-	const struct fsdp_flight_item *item; /* NULL: nothing */
-	const uint32_t *others; /* of the group, by place: those that left a dump */
-	size_t count, next;     /* the first of them that it may still wait for */
+	struct fsdp_flight_item item; /* entry NULL: nothing */
+	size_t next; /* the first of the team that it may still wait for */
 	const struct unpaired *unpaired;
 };
 
@@ -48,8 +53,8 @@ struct join {
 	struct fsdp_flight_job job;
 	struct fsdp_flight *flight;
 	bool is_log;
-	unsigned char *states; /* by place: bits of WAITS and others */
-	bool *awaited;         /* by place in job.world */
+	unsigned *states; /* by place: bits of WAITS and others */
+	bool *awaited;    /* by place in job.world */
 	bool has_roots, has_heard_root;
 	bool only_held; /* all roots are held: a collective may be the cause, not a rank */
 	/* Of what ranks entered last in groups with ranks that left no dump: the first.
@@ -70,13 +75,14 @@ static struct fsdp_ranks ranks_of(
 	return (struct fsdp_ranks){ ranks, count };
 }
 
-/* Ranks that have all of these bits, ascending. */
-static struct fsdp_ranks ranks_with(const struct join *join, unsigned bits)
+/* Ranks that have one of these bits and none of the others, ascending. */
+static struct fsdp_ranks ranks_with(
+	const struct join *join, unsigned bits, unsigned without)
 {
 	int64_t *ranks = FSDP_TAKE(join->job.arena, ranks, join->job.count);
 	size_t count = 0;
 	for (size_t i = 0; i < join->job.count; i++)
-		if ((join->states[i] & bits) != 0)
+		if ((join->states[i] & bits) != 0 && (join->states[i] & without) == 0)
 			ranks[count++] = join->job.ranks[i].rank;
 	return (struct fsdp_ranks){ ranks, count };
 }
@@ -103,7 +109,7 @@ static void wait_in_team(struct join *join, const struct fsdp_flight_team *team)
 	struct fsdp_flight_roster *roster = team->roster;
 	const struct fsdp_flight_item *items = team->collectives;
 	bool waits = false;
-	if (roster == NULL || roster->heard_count == roster->count)
+	if (roster->heard_count == roster->count)
 		return;
 	for (size_t i = 0, end; i < team->collective_count; i = end) {
 		const struct fsdp_flight_item *open = NULL;
@@ -222,7 +228,7 @@ static void find_waits(struct join *join)
 			pause->item->entry != open_entry(job->ranks[i].rows))
 			continue;
 		job->stops[i] = *pause;
-		join->states[i] &= (unsigned char)~(IS_HELD | WAITS_FOR_SOME);
+		join->states[i] &= ~(IS_HELD | WAITS_FOR_SOME);
 		join->states[i] |= IS_STOPPED | IS_CULPRIT;
 		has_free = true;
 	}
@@ -231,7 +237,7 @@ static void find_waits(struct join *join)
 	for (size_t i = 0; i < job->count; i++) {
 		bool heard = fsdp_flight_is_heard(job, i);
 		if (has_free && (join->states[i] & IS_HELD) != 0)
-			join->states[i] &= (unsigned char)~IS_ROOT;
+			join->states[i] &= ~IS_ROOT;
 		if ((join->states[i] & IS_ROOT) == 0)
 			continue;
 		join->has_roots = true;
@@ -247,38 +253,15 @@ static void find_waits(struct join *join)
 static void find_heads(struct join *join)
 {
 	const struct fsdp_flight_job *job = &join->job;
-	const struct fsdp_flight_entry **open =
-		(const struct fsdp_flight_entry **)fsdp_arena_take_items(job->arena,
-			job->count, sizeof *open,
-			_Alignof(const struct fsdp_flight_entry *));
 	join->heads = FSDP_TAKE(job->arena, join->heads, job->count);
-	for (size_t i = 0; i < job->count; i++)
-		open[i] = open_entry(job->ranks[i].rows);
-	for (size_t i = 0; i < job->teams.count; i++) {
-		const struct fsdp_flight_team *team = fsdp_flight_team_at(job, i);
-		size_t count = team->collective_count, others = 0;
-		uint32_t *places = NULL;
-		for (size_t j = 0; j < count + team->p2p_count; j++) {
-			const struct fsdp_flight_item *item =
-				j < count ? &team->collectives[j] : &team->p2p[j - count];
-			if (item->entry != open[item->rank])
-				continue;
-			if (places == NULL) {
-				size_t all;
-				const int64_t *ranks =
-					fsdp_flight_team_ranks(job, team, &all);
-				places = FSDP_TAKE(job->arena, places, all);
-				for (size_t k = 0; k < all; k++) {
-					size_t place =
-						fsdp_flight_place_of(job, ranks[k]);
-					if (place != SIZE_MAX &&
-						fsdp_flight_is_heard(job, place))
-						places[others++] = (uint32_t)place;
-				}
-			}
-			join->heads[item->rank] =
-				(struct head){ team, item, places, others, 0, NULL };
-		}
+	for (size_t i = 0; i < job->count; i++) {
+		const struct fsdp_flight_entry *open = open_entry(job->ranks[i].rows);
+		join->heads[i].item =
+			(struct fsdp_flight_item){ .entry = open, .rank = (uint32_t)i };
+		if (open == NULL)
+			continue;
+		join->states[i] |= IS_OPEN;
+		join->heads[i].team = fsdp_flight_team_at(job, open->group);
 	}
 	for (size_t i = 0; i < job->faults.count; i++) {
 		const struct fsdp_flight_fault *fault = fsdp_flight_fault_at(job, i);
@@ -294,9 +277,9 @@ static void find_heads(struct join *join)
 
 static bool is_same(const struct head *a, const struct head *b)
 {
-	return a->item != NULL && a->team == b->team &&
-	       a->item->entry->seq == b->item->entry->seq &&
-	       a->item->entry->is_p2p == b->item->entry->is_p2p;
+	return a->item.entry != NULL && a->team == b->team &&
+	       a->item.entry->seq == b->item.entry->seq &&
+	       a->item.entry->is_p2p == b->item.entry->is_p2p;
 }
 
 /* The entry of a rank for the collective that another waits in; NULL: it has none. */
@@ -307,7 +290,7 @@ static const struct fsdp_flight_item *item_of(const struct head *head, size_t ra
 	FSDP_HALVE(low, high, middle,
 		items[middle].rank < rank ||
 			(items[middle].rank == rank &&
-				items[middle].entry->seq < head->item->entry->seq))
+				items[middle].entry->seq < head->item.entry->seq))
 	return low < head->team->collective_count && items[low].rank == rank ? &items[low]
 									     : NULL;
 }
@@ -318,27 +301,29 @@ static bool waits_for(const struct join *join, size_t rank, size_t other)
 {
 	const struct head *head = &join->heads[rank], *its = &join->heads[other];
 	const struct fsdp_flight_item *item;
-	if (head->item == NULL || head->item->entry->is_p2p || rank == other)
+	if (head->item.entry == NULL || head->item.entry->is_p2p || rank == other)
 		return false;
 	item = item_of(head, other);
 	const struct fsdp_flight_rows *rows = join->job.ranks[other].rows;
 	/* Among active entries alone what is finished is absent too. */
 	if (item == NULL)
 		return !rows->is_nccl || rows->has_finished || join->job.behind[other];
-	return item->entry->seq == head->item->entry->seq && rows->is_nccl &&
-	       item->entry->is_unfinished && its->item != NULL &&
-	       (its->team != head->team || its->item->entry->is_p2p ||
-		       its->item->entry->seq != item->entry->seq);
+	return item->entry->seq == head->item.entry->seq && rows->is_nccl &&
+	       item->entry->is_unfinished && its->item.entry != NULL &&
+	       (its->team != head->team || its->item.entry->is_p2p ||
+		       its->item.entry->seq != item->entry->seq);
 }
 
 /* The first rank in `among` that a rank waits for; SIZE_MAX: none. */
 static size_t awaited_by(struct join *join, size_t rank, const bool *among)
 {
 	struct head *head = &join->heads[rank];
-	for (; head->next < head->count; head->next++)
-		if (among[head->others[head->next]] &&
-			waits_for(join, rank, head->others[head->next]))
-			return head->others[head->next];
+	size_t count = head->team != NULL ? head->team->heard_count : 0;
+	for (; head->next < count; head->next++) {
+		uint32_t other = head->team->heard[head->next];
+		if (among[other] && waits_for(join, rank, other))
+			return other;
+	}
 	for (; head->unpaired != NULL; head->unpaired = head->unpaired->next)
 		if (among[head->unpaired->other])
 			return head->unpaired->other;
@@ -356,7 +341,7 @@ static bool find_circle(struct join *join, bool *ends)
 	for (size_t i = 0; i < job->count; i++)
 		among[i] = true;
 	for (size_t i = 0; i < job->count; i++)
-		ends[i] = join->heads[i].item != NULL &&
+		ends[i] = join->heads[i].item.entry != NULL &&
 			  awaited_by(join, i, among) == SIZE_MAX;
 	while (changed) {
 		changed = false;
@@ -374,7 +359,7 @@ static bool find_circle(struct join *join, bool *ends)
 		one++;
 	for (size_t i = 0; i < job->count; i++) {
 		one = awaited_by(join, one, among);
-		join->states[i] &= (unsigned char)~IS_CULPRIT;
+		join->states[i] &= ~IS_CULPRIT;
 	}
 	among[one] = false;
 	stack[count++] = (uint32_t)one;
@@ -436,8 +421,7 @@ static void describe_collective(struct join *join, const struct fsdp_flight_team
 	flight->seq = is_barrier(team->name) ? FSDP_ABSENT : item->entry->seq;
 	if (called->name.size != 0)
 		flight->op = fsdp_flight_folded(called->name, join->job.arena);
-	flight->members.list =
-		fsdp_flight_team_ranks(&join->job, team, &flight->members.count);
+	flight->members = (struct fsdp_ranks){ team->roster->ranks, team->roster->count };
 	flight->place = place_of(join->job.ranks[item->rank].rows, item->entry);
 	flight->call = fsdp_flight_unpack(called, join->job.arena);
 }
@@ -514,8 +498,8 @@ static struct fsdp_last_call describe_last(
 		return last;
 	const struct fsdp_flight_called *called =
 		fsdp_vec_at(&rows->shared->calls, entry->call);
-	const struct fsdp_flight_group *group =
-		fsdp_flight_at(&rows->groups, entry->group);
+	const struct fsdp_flight_team *group =
+		fsdp_flight_team_at(&join->job, entry->group);
 	last.seq = is_barrier(group->name) ? FSDP_ABSENT : entry->seq;
 	last.op = fsdp_flight_folded(called->name, join->job.arena);
 	last.group = fsdp_flight_title(group->name, group->desc);
@@ -530,25 +514,19 @@ static void describe_ranks(struct join *join, const struct fsdp_flight_team *tea
 	struct fsdp_flight *flight = join->flight;
 	const struct fsdp_flight_job *job = &join->job;
 	struct fsdp_last_call *last = FSDP_TAKE(job->arena, last, flight->culprits.count);
-	int64_t *ranks = FSDP_TAKE(job->arena, ranks, job->count);
 	flight->last = last;
-	flight->waiting.list = ranks;
 	for (size_t i = 0; i < entered_count; i++)
-		job->marks[entered[i]] = 1;
+		join->states[entered[i]] |= IS_NAMED;
 	for (size_t i = 0; i < flight->culprits.count; i++) {
 		size_t place = fsdp_flight_place_of(job, flight->culprits.list[i]);
-		job->marks[place] = 1;
+		join->states[place] |= IS_NAMED;
 		if (!is_barrier(team->name))
 			last[flight->last_count++] = describe_last(join, place,
 				fsdp_span_is(fsdp_span_text(flight->problem), "cycle")
 					? open_entry(job->ranks[place].rows)
 					: last_entry(job->ranks[place].rows));
 	}
-	for (size_t i = 0; i < job->count; i++) {
-		if ((join->states[i] & WAITS_FOR_SOME) != 0 && job->marks[i] == 0)
-			ranks[flight->waiting.count++] = job->ranks[i].rank;
-		job->marks[i] = 0;
-	}
+	flight->waiting = ranks_with(join, WAITS_FOR_SOME, IS_NAMED);
 }
 
 static void describe_fault(struct join *join, const struct fsdp_flight_fault *fault)
@@ -569,13 +547,13 @@ static void describe_fault(struct join *join, const struct fsdp_flight_fault *fa
 	bool differs = fault->verdict == FSDP_FLIGHT_MISMATCH;
 	flight->problem = fault->problem;
 	if (fsdp_span_is_any(fsdp_span_text(fault->problem), "cycle parted")) {
-		flight->culprits = ranks_with(join, IS_CULPRIT);
+		flight->culprits = ranks_with(join, IS_CULPRIT, 0);
 	} else if (differs ||
 		   (has_roots && roots == 0 && flight->gpu_stopped.count == 0)) {
 		flight->culprits = ranks_of(join, fault->culprits, fault->culprit_count);
 	} else if (!has_roots && flight->gpu_stopped.count == 0) {
 		flight->problem = "cycle";
-		flight->culprits = ranks_with(join, WAITS | IS_AWAITED);
+		flight->culprits = ranks_with(join, WAITS | IS_AWAITED, 0);
 	} else if (has_roots && fault->entered_count < fault->missing_count &&
 		   roots == fault->culprit_count && !is_barrier(fault->team->name)) {
 		flight->problem = "extra";
@@ -583,7 +561,7 @@ static void describe_fault(struct join *join, const struct fsdp_flight_fault *fa
 	} else {
 		if (roots == 0)
 			flight->problem = "gpu_stopped";
-		flight->culprits = ranks_with(join, IS_CULPRIT);
+		flight->culprits = ranks_with(join, IS_CULPRIT, 0);
 	}
 	/* In these problems each culprit has its own cause. */
 	if (fsdp_span_is_any(fsdp_span_text(flight->problem), "missing gpu_stopped"))
@@ -620,50 +598,43 @@ static void describe_common(struct join *join)
 {
 	const struct fsdp_flight_job *job = &join->job;
 	struct fsdp_flight *flight = join->flight;
-	int64_t *ranks = FSDP_TAKE(job->arena, ranks, job->count),
-		*idle = FSDP_TAKE(job->arena, idle, job->count), since = INT64_MAX;
-	flight->entered.list = ranks;
-	flight->not_started.list = idle;
+	const struct head *common = NULL;
 	for (size_t i = 0; i < job->count; i++) {
-		const struct head *head = &join->heads[i];
-		const struct fsdp_flight_entry *first;
-		size_t count = 0, members, place = i;
-		/* A group that a dump lists may lack the rank itself. */
-		if (head->item == NULL || head->item->entry->is_p2p || head->count == 0 ||
-			head->others[0] != i)
+		const struct head *head = &join->heads[i], *first = head;
+		const struct fsdp_flight_team *team = head->team;
+		size_t count = 0;
+		if (team == NULL || head->item.entry->is_p2p || team->heard[0] != i)
 			continue;
-		fsdp_flight_team_ranks(job, head->team, &members);
-		first = head->item->entry;
-		while (count < head->count &&
-			is_same(&join->heads[head->others[count]], head)) {
-			size_t other = head->others[count++];
-			const struct fsdp_flight_entry *one =
-				join->heads[other].item->entry;
-			place = time_of(one) < time_of(first) ? other : place;
-			first = time_of(one) < time_of(first) ? one : first;
+		for (; count < team->heard_count; count++) {
+			const struct head *one = &join->heads[team->heard[count]];
+			if (!is_same(one, head))
+				break;
+			if (time_of(one->item.entry) < time_of(first->item.entry))
+				first = one;
 		}
-		if (count != members || members < 2 ||
-			(count < job->count && !join->only_held) ||
-			(flight->all_wait && time_of(first) >= since))
-			continue;
-		flight->all_wait = true;
-		flight->since_ns = first->time_ns;
-		since = time_of(first);
-		flight->common = describe_last(join, place, first);
-		flight->entered.count = flight->not_started.count = 0;
-		for (size_t k = 0; k < count; k++) {
-			size_t place = head->others[k];
-			const struct fsdp_flight_entry *one =
-				join->heads[place].item->entry;
-			if (count < job->count)
-				ranks[flight->entered.count++] = job->ranks[place].rank;
-			if (!one->is_started)
-				idle[flight->not_started.count++] =
-					job->ranks[place].rank;
-		}
-		if (flight->not_started.count == count)
-			flight->not_started.count = 0;
+		if (count == team->roster->count && count > 1 &&
+			(count == job->count || join->only_held) &&
+			(common == NULL ||
+				time_of(first->item.entry) < time_of(common->item.entry)))
+			common = first;
 	}
+	if (common == NULL)
+		return;
+	size_t count = common->team->heard_count;
+	for (size_t i = 0; i < count; i++) {
+		uint32_t place = common->team->heard[i];
+		if (count < job->count)
+			join->states[place] |= HAS_ENTERED;
+		if (!join->heads[place].item.entry->is_started)
+			join->states[place] |= IS_IDLE;
+	}
+	flight->all_wait = true;
+	flight->since_ns = common->item.entry->time_ns;
+	flight->common = describe_last(join, common->item.rank, common->item.entry);
+	flight->entered = ranks_with(join, HAS_ENTERED, 0);
+	flight->not_started = ranks_with(join, IS_IDLE, 0);
+	if (flight->not_started.count == count)
+		flight->not_started.count = 0;
 }
 
 /* ---- dumps without entries ---- */
@@ -673,37 +644,28 @@ static void describe_status(struct join *join)
 {
 	struct fsdp_flight *flight = join->flight;
 	const struct fsdp_flight_job *job = &join->job;
-	int64_t *missing = FSDP_TAKE(job->arena, missing, job->count),
-		*entered = FSDP_TAKE(job->arena, entered, job->count),
-		highest = FSDP_ABSENT, first = INT64_MAX;
+	int64_t highest = FSDP_ABSENT, first = INT64_MAX;
 	for (size_t i = 0; i < job->count; i++)
 		if (job->ranks[i].rows != NULL && job->ranks[i].rows->enqueued > highest)
 			highest = job->ranks[i].rows->enqueued;
-	flight->missing.list = missing;
 	flight->problem = "no_entries";
 	for (size_t i = 0; i < job->count; i++) {
 		int64_t one = job->ranks[i].rows != NULL ? job->ranks[i].rows->enqueued
 							 : FSDP_ABSENT;
 		if (one == FSDP_ABSENT)
 			continue;
-		if (one == highest) {
-			entered[flight->entered.count++] = job->ranks[i].rank;
-			continue;
-		}
-		missing[flight->missing.count++] = job->ranks[i].rank;
+		join->states[i] |= one == highest ? HAS_ENTERED : IS_MISSING;
 		first = one < first ? one : first;
 	}
-	if (flight->missing.count == 0) {
-		flight->entered.count = 0;
+	if (first >= highest)
 		return;
-	}
 	flight->verdict = FSDP_FLIGHT_STUCK;
 	flight->problem = "status";
 	flight->group = FSDP_SPAN("default_pg");
 	flight->group_name = FSDP_SPAN("0");
-	flight->seq = first < INT64_MAX ? first + 1 : first;
-	flight->culprits = flight->missing;
-	flight->entered.list = entered;
+	flight->seq = first + 1;
+	flight->entered = ranks_with(join, HAS_ENTERED, 0);
+	flight->culprits = flight->missing = ranks_with(join, IS_MISSING, 0);
 }
 
 /* ---- missing dumps ---- */
@@ -713,17 +675,12 @@ static void describe_open(struct join *join)
 {
 	struct fsdp_flight *flight = join->flight;
 	const struct fsdp_flight_team *team = join->open_team;
-	int64_t *ranks = FSDP_TAKE(join->job.arena, ranks, join->job.count);
 	flight->problem = "unheard";
 	flight->since_ns = join->open->entry->time_ns;
-	flight->entered.list = ranks;
-	for (size_t i = 0; i < team->collective_count; i++) {
-		int64_t rank = join->job.ranks[team->collectives[i].rank].rank;
-		if (team->collectives[i].entry->seq == join->open->entry->seq &&
-			(flight->entered.count == 0 ||
-				ranks[flight->entered.count - 1] != rank))
-			ranks[flight->entered.count++] = rank;
-	}
+	for (size_t i = 0; i < team->collective_count; i++)
+		if (team->collectives[i].entry->seq == join->open->entry->seq)
+			join->states[team->collectives[i].rank] |= HAS_ENTERED;
+	flight->entered = ranks_with(join, HAS_ENTERED, 0);
 	describe_collective(join, team, join->open);
 }
 
@@ -743,7 +700,7 @@ static void describe_unheard(struct join *join)
 static bool went_on(const struct join *join, const struct head *head, size_t rank)
 {
 	const struct fsdp_flight_item *item = item_of(head, rank);
-	return item != NULL && item->entry->seq == head->item->entry->seq &&
+	return item != NULL && item->entry->seq == head->item.entry->seq &&
 	       !item->entry->is_unfinished &&
 	       last_entry(join->job.ranks[rank].rows) != item->entry;
 }
@@ -752,14 +709,14 @@ static bool went_on(const struct join *join, const struct head *head, size_t ran
  * `ends` waits in. */
 static const char *problem_of_end(struct join *join, const struct head *head)
 {
-	bool is_nccl = join->job.ranks[head->item->rank].rows->is_nccl;
-	if (head->item->entry->is_p2p || is_nccl)
+	bool is_nccl = join->job.ranks[head->item.rank].rows->is_nccl;
+	if (head->item.entry->is_p2p || is_nccl)
 		return NULL;
-	for (size_t i = 0; i < head->count; i++)
-		if (went_on(join, head, head->others[i]))
+	for (size_t i = 0; i < head->team->heard_count; i++)
+		if (went_on(join, head, head->team->heard[i]))
 			return "parted";
 	/* Gloo lists no members, and no rank waits for itself. */
-	return head->team->roster == NULL && head->count == 1 ? "unheard" : NULL;
+	return head->team->is_seen && head->team->heard_count == 1 ? "unheard" : NULL;
 }
 
 /* Ranks wait, and none of those that are known is waited for without waiting. False: it
@@ -774,13 +731,13 @@ static bool describe_knot(struct join *join)
 	for (size_t i = 0; i < job->count; i++) {
 		const struct head *head = &join->heads[i];
 		const char *one = problem;
-		if (head->item == NULL ||
+		if (head->item.entry == NULL ||
 			!(circle ? (join->states[i] & IS_CULPRIT) != 0 : ends[i]))
 			continue;
 		if (!circle)
 			one = problem_of_end(join, head);
-		if (one == NULL || (first != NULL && time_of(head->item->entry) >=
-							     time_of(first->item->entry)))
+		if (one == NULL || (first != NULL && time_of(head->item.entry) >=
+							     time_of(first->item.entry)))
 			continue;
 		first = head;
 		problem = one;
@@ -789,17 +746,17 @@ static bool describe_knot(struct join *join)
 		return false;
 	if (fsdp_span_is(fsdp_span_text(problem), "unheard")) {
 		join->flight->verdict = FSDP_FLIGHT_INCOMPLETE;
-		join->open = first->item;
+		join->open = &first->item;
 		join->open_team = first->team;
 		describe_open(join);
 		return true;
 	}
-	const struct fsdp_flight_entry *entry = first->item->entry;
+	const struct fsdp_flight_entry *entry = first->item.entry;
 	struct fsdp_flight_fault fault = { .verdict = FSDP_FLIGHT_STUCK,
 		.team = first->team,
 		.seq = entry->seq,
 		.time_ns = circle ? time_of(entry) : INT64_MAX,
-		.first = first->item,
+		.first = &first->item,
 		.entered = FSDP_TAKE(job->arena, fault.entered, job->count) };
 	for (size_t i = 0; i < job->count; i++) {
 		bool same = is_same(&join->heads[i], first);
@@ -812,7 +769,7 @@ static bool describe_knot(struct join *join)
 		const struct fsdp_flight_fault *one = fsdp_flight_fault_at(job, i);
 		if (one->team == fault.team && one->seq == fault.seq &&
 			one->first->entry->is_p2p == entry->is_p2p &&
-			(!entry->is_p2p || one->first == first->item))
+			(!entry->is_p2p || one->first->entry == entry))
 			fault = *one;
 	}
 	fault.problem = problem;
@@ -830,8 +787,8 @@ static void describe_dumps(struct join *join)
 	struct fsdp_span *versions = FSDP_TAKE(job->arena, versions, job->count);
 	struct fsdp_span *groups = FSDP_TAKE(job->arena, groups, job->teams.count);
 	size_t *sizes = FSDP_TAKE(job->arena, sizes, job->teams.count), count = 0;
-	flight->unreadable = ranks_with(join, IS_UNREADABLE);
-	flight->gpu_stopped = ranks_with(join, IS_STOPPED);
+	flight->unreadable = ranks_with(join, IS_UNREADABLE, 0);
+	flight->gpu_stopped = ranks_with(join, IS_STOPPED, 0);
 	for (size_t i = 0; i < job->world.count; i++)
 		if (fsdp_flight_place_of(job, job->world.ranks[i]) == SIZE_MAX)
 			silent[flight->missing_dumps.count++] = job->world.ranks[i];
@@ -853,7 +810,7 @@ static void describe_dumps(struct join *join)
 	for (size_t i = 0; i < job->teams.count; i++) {
 		const struct fsdp_flight_team *team = fsdp_flight_team_at(job, i);
 		groups[i] = fsdp_flight_title(team->name, team->desc);
-		fsdp_flight_team_ranks(job, team, &sizes[i]);
+		sizes[i] = team->roster->count;
 	}
 	flight->groups = groups;
 	flight->group_sizes = sizes;
@@ -921,20 +878,15 @@ static void decide(struct join *join)
 static void describe_ends(struct join *join)
 {
 	const struct fsdp_flight_job *job = &join->job;
-	int64_t *ranks = FSDP_TAKE(job->arena, ranks, job->count);
-	size_t count = 0;
 
 	join->flight->all_completed = job->count != 0;
 	for (size_t i = 0; i < job->count; i++) {
 		const struct fsdp_flight_entry *last = last_entry(job->ranks[i].rows);
-		bool waits = join->heads[i].item != NULL;
 
-		join->flight->all_completed &=
-			last != NULL && last->is_completed && !waits;
-		if (waits)
-			ranks[count++] = job->ranks[i].rank;
+		join->flight->all_completed &= last != NULL && last->is_completed &&
+					       (join->states[i] & IS_OPEN) == 0;
 	}
-	join->flight->unfinished = (struct fsdp_ranks){ ranks, count };
+	join->flight->unfinished = ranks_with(join, IS_OPEN, 0);
 }
 
 void fsdp_flight_join(const struct fsdp_flight_rank *ranks, size_t count, bool is_log,

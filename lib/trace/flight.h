@@ -13,9 +13,11 @@
  * become the same rows.
  */
 struct fsdp_flight_entry {
-	int64_t seq;                 /* of the collective, or of the send or receive */
-	int64_t time_ns;             /* when it was entered */
-	uint32_t group, call, place; /* indices; place FSDP_NONE: none */
+	int64_t seq;     /* of the collective, or of the send or receive */
+	int64_t time_ns; /* when it was entered */
+	/* Indices; place FSDP_NONE: none. The group is one of the dump, and a team once
+	 * ranks are compared. */
+	uint32_t group, call, place;
 	bool is_p2p, is_unfinished;
 	bool is_started;   /* on the device, as far as that is recorded */
 	bool is_completed; /* the device finished it; else an exception may have ended it */
@@ -175,9 +177,14 @@ struct fsdp_flight_item {
 struct fsdp_flight_team {
 	struct fsdp_span name, desc;
 	/* As pg_config lists it; of a default group that it does not list every rank that
-	 * is known; NULL: those that are seen in it. */
+	 * is known; else those that are seen in it. */
 	struct fsdp_flight_roster *roster;
+	bool is_seen;   /* the roster is the ranks that are seen in it */
 	uint32_t order; /* of first use */
+	/* Places of those that left a dump. A group that a dump lists may lack the rank
+	 * itself. */
+	const uint32_t *heard;
+	size_t heard_count;
 	struct fsdp_flight_item *collectives, *p2p;
 	size_t collective_count, p2p_count;
 };
@@ -252,10 +259,6 @@ size_t fsdp_flight_place_of(const struct fsdp_flight_job *job, int64_t rank);
 /* flight-divergence.c: fills the job from its ranks: world, teams, the first fault of
  * each team, and which ranks are ahead, late or stopped. */
 void fsdp_flight_find_faults(struct fsdp_flight_job *job);
-
-/* The ranks of a team as far as they are known, ascending. */
-const int64_t *fsdp_flight_team_ranks(const struct fsdp_flight_job *job,
-	const struct fsdp_flight_team *team, size_t *ret_count);
 
 /* flight-verdict.c: compares the dumps of a job, or what logs show of its ranks. `ranks`
  * are ascending, each once, and stay as long as the arena, which leaves. */
