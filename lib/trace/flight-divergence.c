@@ -24,14 +24,12 @@ size_t fsdp_flight_place_of(const struct fsdp_flight_job *job, int64_t rank)
 
 /* ---- the world ---- */
 
-/* Makes teams, and maps each group of each rank to its team. */
+/* Makes teams. */
 struct gatherer {
 	struct fsdp_flight_job *job;
 	struct fsdp_names rosters; /* id - 1 is the index of the list */
 	struct fsdp_names names;   /* of groups */
 	struct fsdp_names teams;   /* roster and name; id - 1 is the index of the team */
-	struct fsdp_vec roster_by_name; /* uint32_t, by name: of this dump, from 1 */
-	uint32_t **team_of;             /* by rank */
 };
 
 static struct fsdp_flight_roster *roster_at(
@@ -76,12 +74,12 @@ static void find_rosters(struct gatherer *gatherer, size_t rank)
 			}
 		}
 	}
-	for (size_t i = 0; i < rows->members.count; i++) {
-		const struct fsdp_flight_members *one = fsdp_flight_at(&rows->members, i);
+	for (size_t i = 0; i < rows->listed_count; i++) {
+		const struct fsdp_flight_group *one = fsdp_flight_at(&rows->groups, i);
 		named |= one->name.size != 0;
 	}
-	for (size_t i = 0; i < rows->members.count; i++) {
-		const struct fsdp_flight_members *one = fsdp_flight_at(&rows->members, i);
+	for (size_t i = 0; i < rows->listed_count; i++) {
+		const struct fsdp_flight_group *one = fsdp_flight_at(&rows->groups, i);
 		if ((one->name.size != 0) == named)
 			roster_at(job, shared->roster_numbers[one->roster])->in_world =
 				true;
@@ -131,13 +129,16 @@ static void sign(struct fsdp_names *numbers, const struct fsdp_flight_called *ca
 
 /* ---- teams ---- */
 
-/* `roster`: index, or FSDP_NONE. */
-static uint32_t find_team(struct gatherer *gatherer,
-	const struct fsdp_flight_group *group, uint32_t name, uint32_t roster)
+/* The team of a group of a dump, which may be new. */
+static uint32_t find_team(struct gatherer *gatherer, const struct fsdp_flight_rows *rows,
+	const struct fsdp_flight_group *group)
 {
 	struct fsdp_flight_job *job = gatherer->job;
-	const uint32_t key[] = { roster, name };
 	uint64_t most = fsdp_limit(job->limits, FSDP_LIMIT_FLIGHT_GROUPS);
+	bool is_listed = group->roster != FSDP_NONE && group->name.size != 0;
+	const uint32_t key[] = { is_listed ? rows->shared->roster_numbers[group->roster]
+					   : FSDP_NONE,
+		fsdp_names_child(&gatherer->names, 0, group->name) };
 	uint32_t index =
 		fsdp_names_child(&gatherer->teams, 0, fsdp_span(key, sizeof key)) - 1;
 	if (index < job->teams.count)
@@ -150,37 +151,29 @@ static uint32_t find_team(struct gatherer *gatherer,
 	*team = (struct fsdp_flight_team){
 		.name = group->name, .desc = group->desc, .order = index
 	};
-	if (roster != FSDP_NONE)
-		team->roster = roster_at(job, roster);
+	if (is_listed)
+		team->roster = roster_at(job, key[0]);
 	else if (fsdp_span_is(group->desc, "default_pg"))
 		team->roster = &job->world;
 	return index;
 }
 
-static void find_teams(struct gatherer *gatherer, size_t rank)
+/* Counts the entries of a dump by team; from here on their groups are teams. */
+static void count_entries(struct gatherer *gatherer, const struct fsdp_flight_rows *rows)
 {
 	struct fsdp_flight_job *job = gatherer->job;
-	struct fsdp_vec *rosters = &gatherer->roster_by_name;
-	const struct fsdp_flight_rows *rows = job->ranks[rank].rows;
-	uint32_t *teams = FSDP_TAKE(job->arena, teams, rows->groups.count);
-	uint32_t *ids = FSDP_TAKE(job->arena, ids, rows->members.count);
-	gatherer->team_of[rank] = teams;
-	for (size_t i = 0; i < rows->members.count; i++) {
-		const struct fsdp_flight_members *one = fsdp_flight_at(&rows->members, i);
-		ids[i] = fsdp_names_child(&gatherer->names, 0, one->name);
-		uint32_t *roster = fsdp_vec_reach(rosters, ids[i]);
-		if (one->name.size != 0 && *roster == 0)
-			*roster = rows->shared->roster_numbers[one->roster] + 1;
+	uint32_t *teams = FSDP_TAKE(job->arena, teams, rows->groups.count); /* from 1 */
+	for (size_t i = 0; i < rows->entries.count; i++) {
+		struct fsdp_flight_entry *entry = fsdp_flight_at(&rows->entries, i);
+		uint32_t *index = &teams[entry->group];
+		if (*index == 0)
+			*index = find_team(gatherer, rows,
+					 fsdp_flight_at(&rows->groups, entry->group)) +
+				 1;
+		entry->group = *index - 1;
+		struct fsdp_flight_team *team = fsdp_flight_team_at(job, entry->group);
+		++*(entry->is_p2p ? &team->p2p_count : &team->collective_count);
 	}
-	for (size_t i = 0; i < rows->groups.count; i++) {
-		const struct fsdp_flight_group *group = fsdp_flight_at(&rows->groups, i);
-		uint32_t id = fsdp_names_child(&gatherer->names, 0, group->name);
-		uint32_t *roster = fsdp_vec_reach(rosters, id);
-		teams[i] = find_team(gatherer, group, id, *roster - 1);
-	}
-	/* The next dump has lists of its own. */
-	for (size_t i = 0; i < rows->members.count; i++)
-		*(uint32_t *)fsdp_vec_at(rosters, ids[i]) = 0;
 }
 
 static int compare_items(const void *a, const void *b)
@@ -230,50 +223,41 @@ static void find_members(struct fsdp_flight_job *job, struct fsdp_flight_team *t
 		.heard_count = team->heard_count };
 }
 
-/* Counts the entries of each team, and then lists them. */
-static void gather_entries(struct gatherer *gatherer, bool lists)
+/* Lists the entries of each team, which were counted. */
+static void list_entries(struct fsdp_flight_job *job)
 {
-	struct fsdp_flight_job *job = gatherer->job;
-	for (size_t i = 0; i < job->count; i++) {
-		const struct fsdp_flight_rows *rows = job->ranks[i].rows;
-		for (size_t j = 0; rows != NULL && j < rows->entries.count; j++) {
-			struct fsdp_flight_entry *entry =
-				fsdp_flight_at(&rows->entries, j);
-			if (!lists)
-				entry->group = gatherer->team_of[i][entry->group];
-			struct fsdp_flight_team *team =
-				fsdp_flight_team_at(job, entry->group);
-			size_t *count = entry->is_p2p ? &team->p2p_count
-						      : &team->collective_count;
-			struct fsdp_flight_item *to =
-				entry->is_p2p ? team->p2p : team->collectives;
-			if (lists)
-				to[*count] = (struct fsdp_flight_item){ entry,
-					(uint32_t)i, (uint32_t)j };
-			++*count;
-		}
-	}
 	for (size_t i = 0; i < job->teams.count; i++) {
 		struct fsdp_flight_team *team = fsdp_flight_team_at(job, i);
-		/* Mostly they are in order. */
-		for (size_t j = 1; lists && j < team->collective_count; j++)
-			if (compare_items(&team->collectives[j - 1],
-				    &team->collectives[j]) > 0) {
-				qsort(team->collectives, team->collective_count,
-					sizeof *team->collectives, compare_items);
-				break;
-			}
-		if (lists) {
-			find_members(job, team);
-			continue;
-		}
 		team->collectives =
 			FSDP_TAKE(job->arena, team->collectives, team->collective_count);
 		team->p2p = FSDP_TAKE(job->arena, team->p2p, team->p2p_count);
 		team->collective_count = team->p2p_count = 0;
 	}
-	if (!lists)
-		gather_entries(gatherer, true);
+	for (uint32_t i = 0; i < job->count; i++) {
+		const struct fsdp_flight_rows *rows = job->ranks[i].rows;
+		for (uint32_t j = 0; rows != NULL && j < rows->entries.count; j++) {
+			const struct fsdp_flight_entry *entry =
+				fsdp_flight_at(&rows->entries, j);
+			struct fsdp_flight_team *team =
+				fsdp_flight_team_at(job, entry->group);
+			*(entry->is_p2p ? &team->p2p[team->p2p_count++]
+					: &team->collectives[team->collective_count++]) =
+				(struct fsdp_flight_item){ entry, i, j };
+		}
+	}
+	for (size_t i = 0; i < job->teams.count; i++) {
+		struct fsdp_flight_team *team = fsdp_flight_team_at(job, i);
+		/* Mostly they are in order. */
+		size_t j = 1;
+		while (j < team->collective_count &&
+			compare_items(&team->collectives[j - 1], &team->collectives[j]) <=
+				0)
+			j++;
+		if (j < team->collective_count)
+			qsort(team->collectives, team->collective_count,
+				sizeof *team->collectives, compare_items);
+		find_members(job, team);
+	}
 }
 
 static void gather(struct fsdp_flight_job *job)
@@ -282,14 +266,12 @@ static void gather(struct fsdp_flight_job *job)
 	struct fsdp_names *numbers = FSDP_TAKE(job->arena, numbers, 1);
 	fsdp_vec_init(&job->teams, job->arena, sizeof(struct fsdp_flight_team));
 	fsdp_vec_init(&job->rosters, job->arena, sizeof(struct fsdp_flight_roster));
-	fsdp_vec_init(&gatherer->roster_by_name, job->arena, sizeof(uint32_t));
 	fsdp_names_init(&gatherer->rosters, job->arena);
 	fsdp_names_init(&gatherer->names, job->arena);
 	fsdp_names_init(&gatherer->teams, job->arena);
 	fsdp_names_init(numbers, job->arena);
 	gatherer->job = job;
 	gatherer->teams.copies = job->arena;
-	gatherer->team_of = FSDP_TAKE(job->arena, gatherer->team_of, job->count);
 	size_t count = job->count;
 	for (size_t i = 0; i < job->count; i++)
 		if (fsdp_flight_is_heard(job, i))
@@ -321,9 +303,9 @@ static void gather(struct fsdp_flight_job *job)
 		for (size_t j = 0; j < calls; j++)
 			sign(numbers, fsdp_vec_at(&shared->calls, j),
 				&shared->signatures[j]);
-		find_teams(gatherer, i);
+		count_entries(gatherer, job->ranks[i].rows);
 	}
-	gather_entries(gatherer, false);
+	list_entries(job);
 }
 
 /* ---- the collectives of a team ---- */

@@ -314,45 +314,12 @@ static uint32_t add_call(struct fsdp_flight_rows *rows, struct fsdp_arena *arena
 	return (uint32_t)(rows->shared->calls.count - 1);
 }
 
-static void add_roster(struct fsdp_flight_rows *rows, struct fsdp_span name,
-	const struct fsdp_flight_roster *roster)
-{
-	*(struct fsdp_flight_members *)fsdp_flight_push(&rows->members) =
-		(struct fsdp_flight_members){ name,
-			(uint32_t)rows->shared->rosters.count };
-	fsdp_vec_append(&rows->shared->rosters, roster);
-}
-
 /* When the work of a line was entered, or FSDP_ABSENT. */
 static int64_t begin_of(const struct fsdp_watchdog_line *line)
 {
 	return line->time_ns != FSDP_ABSENT && line->ran_ms != FSDP_ABSENT
 		       ? line->time_ns - line->ran_ms * 1000000
 		       : FSDP_ABSENT;
-}
-
-/* The works of a group that ended on this rank, or those that did not. */
-static void add_works(struct log_join *join, struct fsdp_flight_rows *rows,
-	const struct log_team *team, const struct rank_state *state, bool ended)
-{
-	*(struct fsdp_flight_group *)fsdp_flight_push(&rows->groups) =
-		(struct fsdp_flight_group){ .name = team->name, .desc = team->desc };
-	for (size_t i = 0; i < team->seq_count; i++) {
-		int64_t seq = team->seqs[i];
-		if (seq > state->enqueued || (seq <= state->completed) != ended)
-			continue;
-		const struct fsdp_watchdog_line *line = line_of(state, seq);
-		uint32_t call = add_call(rows, join->arena, line, !team->no_sizes);
-		*(struct fsdp_flight_entry *)fsdp_flight_push(&rows->entries) =
-			(struct fsdp_flight_entry){ .seq = seq,
-				.time_ns = line != NULL ? begin_of(line) : FSDP_ABSENT,
-				.group = (uint32_t)rows->groups.count - 1,
-				.call = call,
-				.place = FSDP_NONE,
-				.is_unfinished = !ended };
-	}
-	if (ended)
-		add_roster(rows, team->name, &team->roster);
 }
 
 /* What a rank printed of one team. */
@@ -362,8 +329,38 @@ struct rank_team {
 	const struct rank_state *state;
 };
 
-/* The rows of all ranks, and a list of no group, so that silent ranks are of the world:
- * no line holds the end of one, and so no group is called so. */
+/* The works of a group that ended on this rank, or those that did not. */
+static void add_works(struct log_join *join, struct fsdp_flight_rows *rows,
+	const struct rank_team *of, uint32_t group, bool ended)
+{
+	const struct log_team *team = &join->teams[of->team];
+	for (size_t i = 0; i < team->seq_count; i++) {
+		int64_t seq = team->seqs[i];
+		if (seq > of->state->enqueued || (seq <= of->state->completed) != ended)
+			continue;
+		const struct fsdp_watchdog_line *line = line_of(of->state, seq);
+		uint32_t call = add_call(rows, join->arena, line, !team->no_sizes);
+		*(struct fsdp_flight_entry *)fsdp_flight_push(&rows->entries) =
+			(struct fsdp_flight_entry){ .seq = seq,
+				.time_ns = line != NULL ? begin_of(line) : FSDP_ABSENT,
+				.group = group,
+				.call = call,
+				.place = FSDP_NONE,
+				.is_unfinished = !ended };
+	}
+}
+
+static void add_group(struct fsdp_flight_rows *rows, struct fsdp_span name,
+	struct fsdp_span desc, size_t roster)
+{
+	*(struct fsdp_flight_group *)fsdp_flight_push(&rows->groups) =
+		(struct fsdp_flight_group){ name, desc, FSDP_ABSENT, (uint32_t)roster };
+	rows->listed_count++;
+}
+
+/* The rows of all ranks. The list of all ranks is of a group without entries, so that
+ * silent ranks are of the world: no line holds the end of one, and so no group is called
+ * so. */
 static struct fsdp_flight_rank *list_ranks(struct log_join *join)
 {
 	struct fsdp_flight_rank *ranks = FSDP_TAKE(join->arena, ranks, join->rank_count);
@@ -373,33 +370,37 @@ static struct fsdp_flight_rank *list_ranks(struct log_join *join)
 	const struct fsdp_flight_roster world = { .ranks = list,
 		.count = (size_t)join->world };
 	size_t count = 0;
-	for (size_t i = 0; i < join->team_count; i++)
-		for (size_t j = 0; j < join->teams[i].count; j++) {
-			const struct rank_state *state = &join->teams[i].states[j];
-			all[count++] = (struct rank_team){ state->rank, i, state };
-		}
+	fsdp_flight_shared_begin(shared, join->arena);
+	for (size_t i = 0; i < join->team_count; i++) {
+		const struct log_team *team = &join->teams[i];
+		fsdp_vec_append(&shared->rosters, &team->roster);
+		for (size_t j = 0; j < team->count; j++)
+			all[count++] = (struct rank_team){ team->states[j].rank, i,
+				&team->states[j] };
+	}
 	for (int64_t rank = 0; rank < join->world; rank++)
 		list[rank] = rank;
+	fsdp_vec_append(&shared->rosters, &world);
 	FSDP_SORT(all, count, FSDP_BY(all, rank), FSDP_BY(all, team));
-	fsdp_flight_shared_begin(shared, join->arena);
 	for (size_t i = 0, k = 0, end; i < count; i = end, k++) {
 		struct fsdp_flight_rows *rows = fsdp_flight_rows_new(shared);
-		for (end = i; end < count && all[end].rank == all[i].rank;)
-			end++;
 		ranks[k] = (struct fsdp_flight_rank){ all[i].rank, rows };
-		if (k == 0)
-			add_roster(rows, FSDP_SPAN("\n"), &world);
-		/* What ended before what did not, so that the last entry shows whether
-		 * the rank waits. The watchdog is that of NCCL. */
-		for (size_t j = i; j < end; j++)
-			add_works(join, rows, &join->teams[all[j].team], all[j].state,
-				true);
-		for (size_t j = i; j < end; j++) {
-			const struct log_team *team = &join->teams[all[j].team];
-			add_works(join, rows, team, all[j].state, false);
+		/* The watchdog is that of NCCL. */
+		for (end = i; end < count && all[end].rank == all[i].rank; end++) {
+			const struct log_team *team = &join->teams[all[end].team];
+			add_group(rows, team->name, team->desc, all[end].team);
 			rows->is_nccl |=
 				team->name.size == 0 || team->name.data[0] != '\n';
 		}
+		if (k == 0)
+			add_group(rows, FSDP_SPAN("\n"), (struct fsdp_span){ 0 },
+				join->team_count);
+		/* What ended before what did not, so that the last entry shows whether
+		 * the rank waits. */
+		for (size_t j = i; j < end; j++)
+			add_works(join, rows, &all[j], (uint32_t)(j - i), true);
+		for (size_t j = i; j < end; j++)
+			add_works(join, rows, &all[j], (uint32_t)(j - i), false);
 		rows->facts.entries = rows->entries.count;
 	}
 	return ranks;

@@ -323,6 +323,22 @@ static uint32_t find_place(struct flight_reader *reader, struct dump_value frame
 	return FSDP_NONE;
 }
 
+/* The group of a name, which may be new; *ret_index: in this dump. */
+static struct fsdp_flight_group *find_group(
+	struct flight_reader *reader, struct fsdp_span name, uint32_t *ret_index)
+{
+	struct fsdp_flight_part *groups = &reader->rows->groups;
+	uint32_t key = intern(reader, name);
+	*ret_index =
+		fsdp_names_child(&reader->groups, 0, fsdp_span(&key, sizeof key)) - 1;
+	if (*ret_index == groups->count)
+		*(struct fsdp_flight_group *)fsdp_flight_push(groups) =
+			(struct fsdp_flight_group){ .name = interned(reader, key),
+				.pg_id = FSDP_ABSENT,
+				.roster = FSDP_NONE };
+	return fsdp_flight_at(groups, *ret_index);
+}
+
 static void add_entry(struct flight_reader *reader, struct dump_value value)
 {
 	struct fsdp_flight_rows *rows = reader->rows;
@@ -364,21 +380,16 @@ static void add_entry(struct flight_reader *reader, struct dump_value value)
 	if (rows->entries.count == 1)
 		get_integer(fields[RECORD_ID], &rows->facts.first_record);
 	struct walk names = walk_of(fields[PROCESS_GROUP]);
-	uint32_t key[2];
+	struct fsdp_span texts[2];
 	for (size_t i = 0; i < 2; i++)
-		key[i] = intern(reader,
-			next_value(&names) ? text_of(names.value) : FSDP_SPAN(""));
-	entry->group =
-		fsdp_names_child(&reader->groups, 0, fsdp_span(key, sizeof key)) - 1;
-	if (entry->group == rows->groups.count)
-		*(struct fsdp_flight_group *)fsdp_flight_push(&rows->groups) =
-			(struct fsdp_flight_group){ interned(reader, key[0]),
-				interned(reader, key[1]), FSDP_ABSENT };
-	entry->call = find_call(reader, fields);
-	entry->place = find_place(reader, fields[FRAMES]);
-	struct fsdp_flight_group *group = fsdp_flight_at(&rows->groups, entry->group);
+		texts[i] = next_value(&names) ? text_of(names.value) : FSDP_SPAN("");
+	struct fsdp_flight_group *group = find_group(reader, texts[0], &entry->group);
+	if (group->desc.data == NULL)
+		group->desc = keep_text(reader, texts[1]);
 	if (group->pg_id == FSDP_ABSENT)
 		get_integer(fields[PG_ID], &group->pg_id);
+	entry->call = find_call(reader, fields);
+	entry->place = find_place(reader, fields[FRAMES]);
 }
 
 /* ---- groups ---- */
@@ -450,7 +461,7 @@ static void read_statuses(struct flight_reader *reader, struct dump_value status
 {
 	struct fsdp_flight_rows *rows = reader->rows;
 	struct walk walk = walk_of(status);
-	size_t count = 0, most = rows->members.count;
+	size_t count = 0, most = rows->listed_count;
 	rows->is_nccl |= rows->facts.library.size != 0;
 	if (!rows->is_nccl || count_of(status) != most)
 		return;
@@ -470,9 +481,9 @@ static void read_statuses(struct flight_reader *reader, struct dump_value status
 	 * the n-th id, unless an entry, which has both, differs. */
 	struct fsdp_flight_status *names =
 		FSDP_TAKE(reader->reading->scratch, names, count);
-	bool match = count == rows->members.count;
+	bool match = count == most;
 	for (size_t i = 0; match && i < count; i++) {
-		const struct fsdp_flight_members *one = fsdp_flight_at(&rows->members, i);
+		const struct fsdp_flight_group *one = fsdp_flight_at(&rows->groups, i);
 		names[i].group = one->name;
 		match = fsdp_decimal_integer(one->name, &names[i].pg_id);
 	}
@@ -485,6 +496,8 @@ static void read_statuses(struct flight_reader *reader, struct dump_value status
 	for (size_t i = 0; match && i < rows->groups.count; i++) {
 		const struct fsdp_flight_group *group = fsdp_flight_at(&rows->groups, i);
 		size_t low = 0, high = count;
+		if (group->desc.data == NULL)
+			continue;
 		FSDP_HALVE(low, high, middle, rows->statuses[middle].pg_id < group->pg_id)
 		match = low < count && rows->statuses[low].pg_id == group->pg_id &&
 			fsdp_span_equal(rows->statuses[low].group, group->name);
@@ -524,7 +537,6 @@ void fsdp_flight_shared_begin(struct fsdp_flight_shared *shared, struct fsdp_are
 	fsdp_vec_init(&shared->rosters, arena, sizeof(struct fsdp_flight_roster));
 	fsdp_vec_init(&shared->entries, arena, sizeof(struct fsdp_flight_entry));
 	fsdp_vec_init(&shared->groups, arena, sizeof(struct fsdp_flight_group));
-	fsdp_vec_init(&shared->members, arena, sizeof(struct fsdp_flight_members));
 	fsdp_names_init(&shared->texts, arena);
 	fsdp_names_init(&shared->known_calls, arena);
 	fsdp_names_init(&shared->known_places, arena);
@@ -543,8 +555,6 @@ struct fsdp_flight_rows *fsdp_flight_rows_new(struct fsdp_flight_shared *shared)
 		(struct fsdp_flight_part){ &shared->entries, shared->entries.count, 0 };
 	rows->groups =
 		(struct fsdp_flight_part){ &shared->groups, shared->groups.count, 0 };
-	rows->members =
-		(struct fsdp_flight_part){ &shared->members, shared->members.count, 0 };
 	return rows;
 }
 
@@ -595,15 +605,13 @@ static void read_dump(struct fsdp_trace_reading *reading, struct dump_value top)
 		count_work(reader, count_of(groups.value) + groups.key.size);
 		if (groups.key.data == NULL)
 			continue;
-		uint32_t index = find_roster(reader, get(groups.value, "ranks"));
-		const struct fsdp_flight_roster *roster =
-			fsdp_vec_at(&shared->rosters, index);
-		if (roster->count != 0)
-			*(struct fsdp_flight_members *)fsdp_flight_push(&rows->members) =
-				(struct fsdp_flight_members){
-					keep_text(reader, groups.key), index
-				};
+		uint32_t index, roster = find_roster(reader, get(groups.value, "ranks"));
+		const struct fsdp_flight_roster *ranks =
+			fsdp_vec_at(&shared->rosters, roster);
+		if (ranks->count != 0)
+			find_group(reader, groups.key, &index)->roster = roster;
 	}
+	rows->listed_count = rows->groups.count;
 	struct walk walk = walk_of(get(top, "entries"));
 	while (next_value(&walk))
 		add_entry(reader, walk.value);

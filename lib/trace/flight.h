@@ -23,10 +23,12 @@ struct fsdp_flight_entry {
 	bool is_completed; /* the device finished it; else an exception may have ended it */
 };
 
-/* A process group as one rank has it. */
+/* A process group as one rank has it: of pg_config, or of an entry. */
 struct fsdp_flight_group {
-	struct fsdp_span name, desc;
-	int64_t pg_id; /* key of its status, or FSDP_ABSENT */
+	struct fsdp_span name; /* empty in dumps of gloo */
+	struct fsdp_span desc; /* data NULL: no entry is of it */
+	int64_t pg_id;         /* key of its status, or FSDP_ABSENT */
+	uint32_t roster;       /* index of its ranks; FSDP_NONE: they are not listed */
 };
 
 /* pg_status of a group of NCCL: numbers of the last collectives. */
@@ -43,12 +45,6 @@ struct fsdp_flight_roster {
 	size_t heard_count;
 	bool in_world;   /* its ranks are of the job for certain */
 	bool is_awaited; /* those that left no dump are */
-};
-
-/* The ranks of a group, as pg_config has them; the name is empty in dumps of gloo. */
-struct fsdp_flight_members {
-	struct fsdp_span name;
-	uint32_t roster; /* index */
 };
 
 /* Sizes and dtypes of a call are bytes that are equal where the lists are: calls are
@@ -90,7 +86,6 @@ struct fsdp_flight_shared {
 	struct fsdp_vec rosters; /* struct fsdp_flight_roster */
 	struct fsdp_vec entries; /* struct fsdp_flight_entry */
 	struct fsdp_vec groups;  /* struct fsdp_flight_group */
-	struct fsdp_vec members; /* struct fsdp_flight_members */
 	/* By call and by roster, while ranks are compared; NULL before that. */
 	struct fsdp_flight_signature *signatures;
 	uint32_t *roster_numbers;
@@ -125,7 +120,8 @@ struct fsdp_flight_rows {
 	struct fsdp_flight_dump facts;
 	struct fsdp_flight_shared *shared;
 	struct fsdp_flight_part entries; /* oldest first */
-	struct fsdp_flight_part groups, members;
+	struct fsdp_flight_part groups;  /* those of pg_config first: */
+	size_t listed_count;             /* so many */
 	int64_t enqueued; /* last collective of the default group, or FSDP_ABSENT */
 	/* By name of the group, of those whose group is known. */
 	struct fsdp_flight_status *statuses;
