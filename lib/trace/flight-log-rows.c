@@ -37,15 +37,6 @@ struct log_team {
 	bool no_sizes; /* some of these works have none: they are not compared */
 };
 
-/* An exception of any log, in the order of the lines. */
-struct log_exception {
-	const struct fsdp_watchdog_exception *reports;
-	size_t order;
-	struct fsdp_span text;
-	int64_t rank;
-	uint64_t time_ns; /* without one: later than all */
-};
-
 struct log_join {
 	struct fsdp_arena *arena;
 	struct fsdp_names groups;
@@ -57,7 +48,7 @@ struct log_join {
 	size_t team_count;
 	int64_t *ranks; /* that any line is of, ascending */
 	size_t rank_count;
-	struct log_exception *exceptions;
+	struct fsdp_watchdog_exception *exceptions;
 	size_t exception_count;
 	int64_t world;       /* number of ranks: as many as are known */
 	bool numbers_differ; /* reports of ranks about others cannot be used, */
@@ -74,17 +65,13 @@ static bool is_used(const struct fsdp_trace_reading *reading)
 static void gather(
 	struct log_join *join, const struct fsdp_trace_reading *readings, size_t count)
 {
-	size_t lines = 0, exceptions = 0;
-	for (size_t i = 0; i < count; i++) {
-		if (!is_used(&readings[i]))
-			continue;
-		lines += readings[i].watchdog->lines.count;
-		exceptions += readings[i].watchdog->exceptions.count;
-		join->numbers_differ |= readings[i].watchdog->numbers_differ;
-	}
-	join->reports = FSDP_TAKE(join->arena, join->reports, lines);
-	join->exceptions = FSDP_TAKE(join->arena, join->exceptions, exceptions);
+	struct fsdp_vec reports, exceptions;
+	fsdp_vec_init(&reports, join->arena, sizeof(struct log_report));
+	fsdp_vec_init(&exceptions, join->arena, sizeof(struct fsdp_watchdog_exception));
 	fsdp_names_init(&join->groups, join->arena);
+	for (size_t i = 0; i < count; i++)
+		join->numbers_differ |=
+			is_used(&readings[i]) && readings[i].watchdog->numbers_differ;
 	for (size_t i = 0; i < count; i++) {
 		const struct fsdp_watchdog *watchdog = readings[i].watchdog;
 		if (!is_used(&readings[i]))
@@ -92,11 +79,11 @@ static void gather(
 		if (watchdog->highest_rank >= join->world)
 			join->world = watchdog->highest_rank + 1;
 		for (size_t j = 0; j < watchdog->exceptions.count; j++) {
-			const struct fsdp_watchdog_exception *one =
-				fsdp_vec_at(&watchdog->exceptions, j);
-			size_t at = join->exception_count++;
-			join->exceptions[at] = (struct log_exception){ one, at, one->text,
-				one->rank, (uint64_t)one->time_ns };
+			struct fsdp_watchdog_exception *one = fsdp_vec_push(&exceptions);
+			*one = *(const struct fsdp_watchdog_exception *)fsdp_vec_at(
+				&watchdog->exceptions, j);
+			one->moment = (uint64_t)one->shown.time_ns;
+			one->order = exceptions.count;
 		}
 		for (size_t j = 0; j < watchdog->lines.count; j++) {
 			const struct fsdp_watchdog_line *line =
@@ -106,18 +93,20 @@ static void gather(
 				join->left_out = true;
 				continue;
 			}
-			struct log_report *one = &join->reports[join->report_count];
-			*one = (struct log_report){ .line = *line,
-				.group = FSDP_NONE,
-				.order = join->report_count++ };
-			if (line->group != FSDP_NONE)
-				one->group = fsdp_watchdog_group(&join->groups,
-					fsdp_names_segment(
-						groups, fsdp_names_at(groups, line->group)
-								->parent),
-					fsdp_names_segment(groups, line->group));
+			struct log_report *one = fsdp_vec_push(&reports);
+			*one = (struct log_report){ *line, FSDP_NONE, reports.count };
+			if (line->group == FSDP_NONE)
+				continue;
+			uint32_t parent = fsdp_names_at(groups, line->group)->parent;
+			one->group = fsdp_watchdog_group(&join->groups,
+				fsdp_names_segment(groups, parent),
+				fsdp_names_segment(groups, line->group));
 		}
 	}
+	join->reports = fsdp_vec_flat(&reports, join->arena);
+	join->report_count = reports.count;
+	join->exceptions = fsdp_vec_flat(&exceptions, join->arena);
+	join->exception_count = exceptions.count;
 }
 
 /* The line that says what timed out names no group: the next one of that rank with that
@@ -529,12 +518,12 @@ static bool is_after_timeout(
 {
 	for (size_t i = 0; i < join->report_count; i++) {
 		const struct fsdp_watchdog_line *line = &join->reports[i].line;
-		if (exception->by_itself && line->rank != exception->rank)
+		if (exception->by_itself && line->rank != exception->shown.rank)
 			continue;
 		if (line->ran_ms != FSDP_ABSENT &&
-			(exception->time_ns == FSDP_ABSENT ||
+			(exception->shown.time_ns == FSDP_ABSENT ||
 				line->time_ns == FSDP_ABSENT ||
-				line->time_ns <= exception->time_ns))
+				line->time_ns <= exception->shown.time_ns))
 			return true;
 	}
 	return false;
@@ -544,36 +533,33 @@ static bool is_after_timeout(
  * that printed one are not silent. */
 static void list_exceptions(struct log_join *join, struct fsdp_flight *flight)
 {
-	struct log_exception *all = join->exceptions;
+	struct fsdp_watchdog_exception *all = join->exceptions;
 	size_t found = join->exception_count, kept = 0, heard = 0, silent_count = 0;
-	FSDP_SORT(
-		all, found, FSDP_BY(all, rank), FSDP_BY(all, text), FSDP_BY(all, order));
+	FSDP_SORT(all, found, FSDP_BY(all, shown.rank), FSDP_BY(all, shown.text),
+		FSDP_BY(all, order));
 	for (size_t i = 0; i < found; i++)
-		if (kept == 0 || all[kept - 1].rank != all[i].rank ||
-			!fsdp_span_equal(all[kept - 1].text, all[i].text))
+		if (kept == 0 || all[kept - 1].shown.rank != all[i].shown.rank ||
+			!fsdp_span_equal(all[kept - 1].shown.text, all[i].shown.text))
 			all[kept++] = all[i];
-	FSDP_SORT(all, kept, FSDP_BY(all, time_ns), FSDP_BY(all, order));
+	FSDP_SORT(all, kept, FSDP_BY(all, moment), FSDP_BY(all, order));
 	join->exception_count = flight->exception_count = kept;
 	struct fsdp_flight_exception *list = FSDP_TAKE(join->arena, list, kept);
 	int64_t *ranks = FSDP_TAKE(join->arena, ranks, join->rank_count + kept);
 	int64_t *silent = FSDP_TAKE(join->arena, silent, (size_t)join->world);
 	flight->exceptions = list;
-	for (size_t i = 0; i < join->rank_count; i++)
-		ranks[heard++] = join->ranks[i];
+	for (; heard < join->rank_count; heard++)
+		ranks[heard] = join->ranks[heard];
 	for (size_t i = 0; i < kept; i++) {
-		const struct fsdp_watchdog_exception *one = all[i].reports;
-		if (one->rank != FSDP_ABSENT)
-			ranks[heard++] = one->rank;
-		list[i] = (struct fsdp_flight_exception){ one->rank, one->time_ns,
-			one->text, one->failure == FSDP_WATCHDOG_OWN, one->stack.op,
-			one->stack.place };
+		list[i] = all[i].shown;
+		if (list[i].rank != FSDP_ABSENT)
+			ranks[heard++] = list[i].rank;
 	}
 	heard = flight->log_rank_count = fsdp_sort_once(ranks, heard);
-	for (int64_t rank = 0, at = 0; rank < join->world; rank++) {
-		if ((size_t)at < heard && ranks[at] == rank)
+	for (size_t rank = 0, at = 0; rank < (size_t)join->world; rank++) {
+		if (at < heard && ranks[at] == (int64_t)rank)
 			at++;
 		else
-			silent[silent_count++] = rank;
+			silent[silent_count++] = (int64_t)rank;
 	}
 	flight->missing_dumps = (struct fsdp_ranks){ silent, silent_count };
 }
@@ -586,8 +572,8 @@ static void describe_exceptions(struct log_join *join, struct fsdp_flight *fligh
 		    flight->verdict == FSDP_FLIGHT_INCOMPLETE;
 	list_exceptions(join, flight);
 	for (size_t i = 0; first == NULL && i < join->exception_count; i++)
-		if (join->exceptions[i].reports->failure != FSDP_WATCHDOG_FOLLOWS)
-			first = join->exceptions[i].reports;
+		if (join->exceptions[i].failure != FSDP_WATCHDOG_FOLLOWS)
+			first = &join->exceptions[i];
 	/* What others printed shows nothing of a rank where one failed by itself. */
 	if (join->report_count == 0 && (first != NULL || flight->log_rank_count < 2))
 		flight->missing_dumps.count = 0;
@@ -598,7 +584,7 @@ static void describe_exceptions(struct log_join *join, struct fsdp_flight *fligh
 		return;
 	}
 	for (size_t i = 0; i < flight->culprits.count; i++)
-		open |= flight->culprits.list[i] == first->rank;
+		open |= flight->culprits.list[i] == first->shown.rank;
 	/* An abort that follows on a timeout makes errors, too. */
 	if (open && !is_after_timeout(join, first)) {
 		/* Those of the exceptions that are like one: the rank that failed by
@@ -609,14 +595,13 @@ static void describe_exceptions(struct log_join *join, struct fsdp_flight *fligh
 			FSDP_TAKE(join->arena, blamed, join->exception_count + 2);
 		size_t found = 0;
 		if (!sizes)
-			blamed[found++] = first->rank;
+			blamed[found++] = first->shown.rank;
 		if (orders)
 			blamed[found++] = first->other;
 		for (size_t i = 0; i < join->exception_count; i++)
 			if (first->failure == FSDP_WATCHDOG_HANGS &&
-				join->exceptions[i].reports->failure ==
-					FSDP_WATCHDOG_HANGS)
-				blamed[found++] = join->exceptions[i].reports->rank;
+				join->exceptions[i].failure == FSDP_WATCHDOG_HANGS)
+				blamed[found++] = join->exceptions[i].shown.rank;
 		flight->verdict =
 			orders || sizes ? FSDP_FLIGHT_MISMATCH : FSDP_FLIGHT_STUCK;
 		flight->problem = sizes ? "size" : "exception";
@@ -624,8 +609,8 @@ static void describe_exceptions(struct log_join *join, struct fsdp_flight *fligh
 		flight->culprits =
 			(struct fsdp_ranks){ blamed, fsdp_sort_once(blamed, found) };
 		flight->last_count = 0;
-		if (first->time_ns != FSDP_ABSENT)
-			flight->since_ns = first->time_ns;
+		if (first->shown.time_ns != FSDP_ABSENT)
+			flight->since_ns = first->shown.time_ns;
 	}
 }
 

@@ -601,18 +601,25 @@ static void parse_frame(struct fsdp_watchdog *watchdog, struct fsdp_span line)
 	}
 }
 
+static void add_exception(struct fsdp_watchdog *watchdog,
+	struct fsdp_watchdog_exception *one, struct fsdp_span text)
+{
+	one->shown.is_own = one->failure == FSDP_WATCHDOG_OWN;
+	one->shown.text = fsdp_arena_copy(watchdog->lines.arena, text);
+	fsdp_vec_append(&watchdog->exceptions, one);
+}
+
 /* What torchrun reports of the rank that ended first, if a signal ended it. The others it
  * ends itself. */
 static void parse_end(struct fsdp_watchdog *watchdog, struct fsdp_span line)
 {
 	struct fsdp_span rank = after(line, "  rank      : "),
 			 code = after(line, "exitcode  : -"), name;
-	struct fsdp_watchdog_exception one = { .rank = watchdog->ended_rank,
-		.time_ns = FSDP_ABSENT,
+	struct fsdp_watchdog_exception one = { .shown = { .rank = watchdog->ended_rank,
+						       .time_ns = FSDP_ABSENT,
+						       .place.line = FSDP_ABSENT },
 		.other = FSDP_ABSENT,
-		.failure = FSDP_WATCHDOG_OWN,
-		.by_itself = true,
-		.stack.place.line = FSDP_ABSENT };
+		.by_itself = true };
 	int64_t number;
 	watchdog->is_root_cause |= has(line, "Root Cause (first observed failure):");
 	if (rank.data != NULL && parse_rank(&rank, &number)) {
@@ -620,12 +627,11 @@ static void parse_end(struct fsdp_watchdog *watchdog, struct fsdp_span line)
 		watchdog->ended_rank = watchdog->is_root_cause ? number : FSDP_ABSENT;
 	}
 	name = between(after(code, ")"), "(", ")");
-	if (name.size == 0 || one.rank == FSDP_ABSENT || fsdp_span_is(name, "SIGTERM"))
+	if (name.size == 0 || one.shown.rank == FSDP_ABSENT ||
+		fsdp_span_is(name, "SIGTERM"))
 		return;
 	watchdog->ended_rank = FSDP_ABSENT;
-	one.text = fsdp_arena_copy(
-		watchdog->lines.arena, fsdp_span(code.data - 13, code.size + 13));
-	fsdp_vec_append(&watchdog->exceptions, &one);
+	add_exception(watchdog, &one, fsdp_span(code.data - 13, code.size + 13));
 }
 
 /* "rank 0 is all-gathering …", after which *text begins; false: no such rank. */
@@ -652,21 +658,21 @@ static void parse_exception(struct fsdp_watchdog *watchdog, struct fsdp_span lin
 	if (text.data == NULL || has(text, "collective operation timeout"))
 		return;
 	bool known = parse_front(watchdog, up_to(line, text.data), &printed_by);
-	struct fsdp_watchdog_exception one = { .rank = printed_by.rank,
-		.time_ns = printed_by.time_ns,
+	struct fsdp_watchdog_exception one = { .shown = { .rank = printed_by.rank,
+						       .time_ns = printed_by.time_ns,
+						       .place.line = FSDP_ABSENT },
 		.other = FSDP_ABSENT,
-		.failure = i < PYTHON ? exceptions[i].failure : FSDP_WATCHDOG_OWN,
-		.stack.place.line = FSDP_ABSENT };
+		.failure = i < PYTHON ? exceptions[i].failure : FSDP_WATCHDOG_OWN };
 	const struct fsdp_watchdog_stack *stack;
 	struct fsdp_span rest = text;
 	if (one.failure == FSDP_WATCHDOG_ORDERS)
-		known = parse_rank_of_order(&rest, &one.rank) &&
+		known = parse_rank_of_order(&rest, &one.shown.rank) &&
 			parse_rank_of_order(&rest, &one.other);
 	else if (!known)
-		known = parse_rank_of_order(&rest, &one.rank);
+		known = parse_rank_of_order(&rest, &one.shown.rank);
 	if (!known && one.failure != FSDP_WATCHDOG_SIZES)
 		return;
-	hear_of(watchdog, one.rank);
+	hear_of(watchdog, one.shown.rank);
 	hear_of(watchdog, one.other);
 	if (i < PYTHON && exceptions[i].with_words) {
 		size_t size = strlen(exceptions[i].words);
@@ -685,10 +691,12 @@ static void parse_exception(struct fsdp_watchdog *watchdog, struct fsdp_span lin
 		!fsdp_span_ends(fsdp_span_first(text, ':'), FSDP_SPAN("RuntimeError")) &&
 		!fsdp_span_begins(text, FSDP_SPAN("torch.distributed."));
 	text.size = fsdp_min(text.size, LONGEST);
-	if (i >= GLOO_EXCEPTION && (stack = find_stack(watchdog, one.rank)) != NULL)
-		one.stack = *stack;
-	one.text = fsdp_arena_copy(watchdog->lines.arena, without_blanks(text));
-	fsdp_vec_append(&watchdog->exceptions, &one);
+	stack = i >= GLOO_EXCEPTION ? find_stack(watchdog, one.shown.rank) : NULL;
+	if (stack != NULL) {
+		one.shown.op = stack->op;
+		one.shown.place = stack->place;
+	}
+	add_exception(watchdog, &one, without_blanks(text));
 }
 
 /* ---- lines ---- */

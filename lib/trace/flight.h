@@ -385,12 +385,12 @@ enum fsdp_watchdog_failure {
 	FSDP_WATCHDOG_SIZES,   /* gloo received more than the call of some rank expects */
 };
 struct fsdp_watchdog_exception {
-	int64_t rank, time_ns; /* of SIZES the rank is FSDP_ABSENT */
-	int64_t other;         /* of ORDERS the other rank, or FSDP_ABSENT */
-	struct fsdp_span text;
+	struct fsdp_flight_exception shown; /* of SIZES the rank is FSDP_ABSENT */
+	int64_t other;                      /* of ORDERS the other rank, or FSDP_ABSENT */
 	enum fsdp_watchdog_failure failure;
-	bool by_itself;                   /* no timeout of a collective causes it */
-	struct fsdp_watchdog_stack stack; /* that precedes it */
+	bool by_itself;  /* no timeout of a collective causes it */
+	uint64_t moment; /* its time; without one: later than all */
+	uint64_t order;  /* of the lines of all logs */
 };
 
 struct fsdp_watchdog {
