@@ -89,11 +89,8 @@ static void end_list(struct orders *order, size_t count)
 		out_line(order->run->out, "", "... and %zu more", count - head);
 }
 
-static void add_row(struct orders *order, const struct value *values)
-{
-	out_row(order->run->out, values);
-}
-#define ADD_ROW(order, ...) add_row((order), (const struct value[]){ __VA_ARGS__ })
+#define ADD_ROW(order, ...) \
+	out_row((order)->run->out, (const struct value[]){ __VA_ARGS__ })
 
 static struct value name_of(const struct fsdp_handle *handle)
 {

@@ -716,6 +716,8 @@ static void count_device(struct count *count)
 		.frame_count = calls->count };
 	device->stacks = resolve_held(count, &holding, &device->stack_count);
 	/* What was in use before the history, from what is in use after it. */
+	struct fsdp_vec ooms;
+	fsdp_vec_init(&ooms, count->work, sizeof(struct fsdp_memory_oom));
 	history->start_bytes = (int64_t)device->requested_bytes;
 	history->start_reserved_bytes = (int64_t)device->reserved_bytes;
 	for (uint64_t i = 0; i < history->count; i++) {
@@ -724,7 +726,14 @@ static void count_device(struct count *count)
 		add(count, &history->start_reserved_bytes, row->bytes,
 			-sign_of_reserved(row));
 		device->other_events += row->action == FSDP_MEMORY_OTHER;
+		if (row->action != FSDP_MEMORY_OOM)
+			continue;
+		calls = fsdp_vec_at(&count->rows->stacks, row->stack);
+		fsdp_vec_append(&ooms, &(struct fsdp_memory_oom){ i, row->bytes,
+					       row->addr, calls->frames, calls->count });
 	}
+	device->ooms = fsdp_trace_flat(count->reading, &ooms);
+	device->oom_count = ooms.count;
 	int64_t active = history->start_bytes, reserved = history->start_reserved_bytes;
 	device->start_bytes = device->peak_bytes = active;
 	device->peak_reserved_bytes = reserved;
@@ -741,22 +750,6 @@ static void count_device(struct count *count)
 		device->peak_event = (int64_t)i;
 		device->peak_time_us = row->time_us;
 	}
-	struct fsdp_vec ooms;
-	fsdp_vec_init(&ooms, count->work, sizeof(struct fsdp_memory_oom));
-	for (uint64_t i = 0; i < history->count; i++) {
-		const struct fsdp_memory_row *row = row_at(history, i);
-		if (row->action != FSDP_MEMORY_OOM)
-			continue;
-		const struct fsdp_memory_calls *stack =
-			fsdp_vec_at(&count->rows->stacks, row->stack);
-		fsdp_vec_append(&ooms, &(struct fsdp_memory_oom){ .event = i,
-					       .requested_bytes = row->bytes,
-					       .device_free_bytes = row->addr,
-					       .frames = stack->frames,
-					       .frame_count = stack->count });
-	}
-	count->device->ooms = fsdp_trace_flat(count->reading, &ooms);
-	count->device->oom_count = ooms.count;
 	find_holders(count);
 	fsdp_arena_reset(count->work);
 }

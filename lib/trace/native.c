@@ -414,7 +414,8 @@ static void read_profile(struct fsdp_trace_reading *reading, struct fsdp_lines *
 
 struct module_use {
 	struct fsdp_usage shown;
-	uint32_t next; /* of the same module; FSDP_NONE: it is the last */
+	uint32_t of; /* number of the module that runs */
+	uint64_t place;
 };
 
 struct module {
@@ -422,10 +423,11 @@ struct module {
 	struct fsdp_span fqn;
 	const struct fsdp_named_param *params;
 	size_t param_count;
-	uint64_t bytes;       /* of the names of its parameters, as often as shown */
-	bool used;            /* it has a list of uses */
-	bool visited;         /* all of its parameters are */
-	uint32_t first, last; /* of its uses */
+	uint64_t bytes; /* of the names of its parameters, as often as shown */
+	bool used;      /* it has a list of uses */
+	bool visited;   /* all of its parameters are */
+	uint64_t first; /* place from which on its uses count */
+	const struct fsdp_usage *usages;
 	size_t use_count;
 };
 
@@ -540,19 +542,10 @@ static bool add_module(struct fx *fx, const struct json_line *record)
 static void use(
 	struct fx *fx, uint32_t of, const struct fsdp_named_param *params, size_t count)
 {
-	struct module *current = module_at(fx, fx->current);
-	uint32_t place = (uint32_t)fx->uses.count;
 	const struct module_use use = { { module_at(fx, of)->id, params, count },
-		FSDP_NONE };
-	if (place == FSDP_NONE)
-		fsdp_arena_leave(&fx->reading->arena);
+		fx->current, fx->uses.count };
 	fsdp_vec_append(&fx->uses, &use);
-	if (current->use_count++ == 0)
-		current->first = place;
-	else
-		((struct module_use *)fsdp_vec_at(&fx->uses, current->last))->next =
-			place;
-	current->last = place;
+	module_at(fx, fx->current)->use_count++;
 }
 
 static void visit(struct fx *fx, const struct fsdp_named_param *params, size_t count)
@@ -584,6 +577,7 @@ static void enter(struct fx *fx, uint32_t number)
 	fsdp_vec_append(&fx->called, &number);
 	fx->current = number;
 	module->use_count = 0;
+	module->first = fx->uses.count;
 	if (!module->used)
 		fsdp_vec_append(&fx->keys, &number);
 	module->used = true;
@@ -741,17 +735,22 @@ static void read_fx(struct fsdp_trace_reading *reading, struct fsdp_lines *lines
 			names[i] = FSDP_SPAN("");
 		show(fx.reading, &fx.shown, names[i].size);
 	}
+	/* Uses before the last call of their module do not count. */
+	struct module_use *used = fsdp_vec_flat(&fx.uses, scratch);
+	struct fsdp_usage *usages = FSDP_TAKE(arena, usages, fx.uses.count);
+	FSDP_SORT(used, fx.uses.count, FSDP_BY(used, of), FSDP_BY(used, place));
+	for (size_t i = 0; i < fx.uses.count; i++) {
+		struct module *module = module_at(&fx, used[i].of);
+		if (used[i].place < module->first)
+			continue;
+		if (module->usages == NULL)
+			module->usages = usages;
+		*usages++ = used[i].shown;
+	}
 	for (size_t i = 0; i < keys; i++) {
 		const struct module *module =
 			module_at(&fx, *(uint32_t *)fsdp_vec_at(&fx.keys, i));
-		struct fsdp_usage *usages = FSDP_TAKE(arena, usages, module->use_count);
-		uint32_t at = module->first;
-		for (size_t j = 0; j < module->use_count; j++) {
-			const struct module_use *use = fsdp_vec_at(&fx.uses, at);
-			usages[j] = use->shown;
-			at = use->next;
-		}
-		list[i] = (struct fsdp_module_usage){ module->id, usages,
+		list[i] = (struct fsdp_module_usage){ module->id, module->usages,
 			module->use_count };
 	}
 	order->current = module_at(&fx, fx.current)->id;
@@ -818,13 +817,12 @@ struct handle {
 	bool ordered;           /* it is in the list of the first iteration */
 	uint64_t used_in;       /* the forward it was used in last */
 	uint64_t bytes;         /* of its names, as shown */
-	uint32_t first, last;   /* of its changes */
 	struct fsdp_state_lane lane;
 };
 
 struct change {
 	struct fsdp_state_change shown;
-	uint32_t next; /* of the same handle; FSDP_NONE: it is the last */
+	int64_t handle;
 };
 
 struct handles {
@@ -1038,25 +1036,16 @@ static int state_of(const struct json_line *record, const char *key,
 static void change(
 	struct handles *handles, int64_t index, const unsigned to[2], bool problem)
 {
-	struct handle *handle = &handles->list[index];
-	struct fsdp_state_lane *lane = &handle->lane;
+	struct fsdp_state_lane *lane = &handles->list[index].lane;
 	bool training = to[0] != lane->last_training, other = to[1] != lane->last_handle;
 	bool prefetch = other && (to[1] == H_FORWARD || to[1] == H_PRE) && to[0] == IDLE;
-	uint32_t place = (uint32_t)handles->changes.count;
 	if (!training && !other)
 		return;
-	if (place == FSDP_NONE)
-		fsdp_arena_leave(&handles->reading->arena);
 	fsdp_vec_append(&handles->changes,
 		&(struct change){
 			{ handles->line, to[0], to[1], problem, prefetch, handles->iter },
-			FSDP_NONE });
-	if (lane->change_count++ == 0)
-		handle->first = place;
-	else
-		((struct change *)fsdp_vec_at(&handles->changes, handle->last))->next =
-			place;
-	handle->last = place;
+			index });
+	lane->change_count++;
 	lane->training_counts[to[0]] += training;
 	lane->handle_counts[to[1]] += other;
 	lane->prefetches += prefetch;
@@ -1231,6 +1220,11 @@ static void read_handles(struct fsdp_trace_reading *reading, struct fsdp_lines *
 	struct fsdp_state_lane *lanes = FSDP_TAKE(&reading->arena, lanes, count);
 	struct fsdp_state_change *changes =
 		FSDP_TAKE(&reading->arena, changes, handles.changes.count);
+	struct change *list = fsdp_vec_flat(&handles.changes, scratch);
+	FSDP_SORT(list, handles.changes.count, FSDP_BY(list, handle),
+		FSDP_BY(list, shown.line));
+	for (size_t i = 0; i < handles.changes.count; i++)
+		changes[i] = list[i].shown;
 	add_snapshot(&handles, handles.line);
 	const int64_t *pre = fsdp_trace_flat(reading, &handles.pre);
 	const int64_t *post = fsdp_trace_flat(reading, &handles.post);
@@ -1242,17 +1236,12 @@ static void read_handles(struct fsdp_trace_reading *reading, struct fsdp_lines *
 		post += snapshots[i].post_count;
 	}
 	for (size_t i = 0; i < count; i++) {
-		uint32_t at = handles.list[i].first;
 		shown[i] = handles.list[i].shown;
 		lanes[i] = handles.list[i].lane;
 		lanes[i].unit = &shown[i];
 		lanes[i].handle = i;
 		lanes[i].changes = changes;
-		for (size_t j = 0; j < lanes[i].change_count; j++) {
-			const struct change *change = fsdp_vec_at(&handles.changes, at);
-			*changes++ = change->shown;
-			at = change->next;
-		}
+		changes += lanes[i].change_count;
 	}
 	order->handles = shown;
 	order->handle_count = count;
@@ -1260,15 +1249,15 @@ static void read_handles(struct fsdp_trace_reading *reading, struct fsdp_lines *
 	order->snapshots = snapshots;
 	order->snapshot_count = handles.snapshots.count;
 	/* 1 to 3 and the recording's own limit, in order. */
-	struct fsdp_prefetch *list = FSDP_TAKE(&handles.reading->arena, list, 8);
-	handles.order->prefetches = list;
+	struct fsdp_prefetch *prefetches = FSDP_TAKE(&reading->arena, prefetches, 8);
+	order->prefetches = prefetches;
 	for (int way = 0; way < 2; way++) {
 		int64_t own = handles.limits[way];
 		const int64_t limits[] = { own < 1 ? own : FSDP_ABSENT, 1, 2, 3,
 			own > 3 ? own : FSDP_ABSENT };
 		for (size_t i = 0; i < FSDP_COUNT(limits); i++)
 			if (limits[i] != FSDP_ABSENT)
-				list[handles.order->prefetch_count++] =
+				prefetches[order->prefetch_count++] =
 					(struct fsdp_prefetch){ way == 0, limits[i] };
 	}
 	order->warnings = fsdp_trace_flat(reading, &handles.warnings);
