@@ -762,6 +762,7 @@ static bool find_extent(const struct fsdp_kineto *kineto, struct fsdp_busy_span 
 static void measure_device(struct fsdp_kineto *kineto, struct fsdp_step *steps)
 {
 	struct fsdp_recording *recording = &kineto->reading->recording;
+	bool on_host = recording->layer == FSDP_LAYER_HOST;
 	struct fsdp_arena *scratch = kineto->reading->scratch;
 	struct fsdp_busy_span extent,
 		complete = { recording->first_ts_ns, recording->last_end_ns };
@@ -777,7 +778,7 @@ static void measure_device(struct fsdp_kineto *kineto, struct fsdp_step *steps)
 				kineto, complete, extent.end_ns, &windows[kept]);
 		kept += shares;
 	}
-	if (recording->layer == FSDP_LAYER_HOST) {
+	if (on_host) {
 		/* The time in which collectives run on the host; they are in order of
 		 * time. */
 		int64_t sum = 0, until = INT64_MIN;
@@ -809,10 +810,14 @@ static void measure_device(struct fsdp_kineto *kineto, struct fsdp_step *steps)
 		recording->device = *times++;
 	for (size_t i = 0; i < shares; i++)
 		add_times(&recording->base, times++, 1);
+	if (on_host)
+		recording->device.exposed_ns = recording->base.exposed_ns = FSDP_ABSENT;
 	for (size_t i = 0; i < count; i++) {
 		steps[i].idle_ns = times++->idle_ns;
 		if (steps[i].has_device)
 			steps[i].device = *times++;
+		if (on_host)
+			steps[i].device.exposed_ns = FSDP_ABSENT;
 	}
 	if (kineto->with_idle)
 		find_idle_causes(kineto, windows + 1, shares);

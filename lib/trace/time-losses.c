@@ -252,11 +252,14 @@ struct fsdp_cost fsdp_recordings_cost(const struct fsdp_recordings *run)
 		devices++;
 		span += (double)one->base.span_ns;
 		compute += (double)one->base.compute_busy_ns;
-		exposed += (double)one->base.exposed_ns;
 		comm += (double)one->base.comm_busy_ns;
 		idle += (double)one->base.idle_ns;
-		cost.comm_on_host |= one->layer == FSDP_LAYER_HOST;
-		if (one->layer == FSDP_LAYER_HOST && cost.steps != 0)
+		if (one->base.exposed_ns != FSDP_ABSENT) {
+			exposed += (double)one->base.exposed_ns;
+			continue;
+		}
+		cost.comm_on_host = true;
+		if (cost.steps != 0)
 			cost.host_comm_ns +=
 				(double)one->host_comm_busy_ns / (double)cost.steps;
 	}
@@ -663,8 +666,9 @@ bool fsdp_recordings_loss(const struct fsdp_recordings *run, const struct fsdp_c
 		is_exchange = fsdp_span_is(type, "all_to_all") ||
 			      fsdp_span_is(type, "send_recv");
 		for (size_t i = 0; i < fsdp_recording_count(run); i++)
-			exposed_ns +=
-				(double)fsdp_recording_by_rank(run, i)->base.exposed_ns;
+			exposed_ns += fmax(
+				(double)fsdp_recording_by_rank(run, i)->base.exposed_ns,
+				0);
 		append(loss, "exposed communication (%.0f %%)", loss->percent);
 		if (!is_exchange && append_units(loss, run, exposed_ns / 2))
 			return true;

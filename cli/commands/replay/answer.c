@@ -121,7 +121,7 @@ static const struct record device_record = OBJECT_RECORD(DEVICE, "device",
 	{ "overlap_ns", NS_AT(DEVICE, overlap_ns),
 		ALWAYS("Busy with collectives and with kernels that compute at once.") },
 	{ "exposed_ns", NS_AT(DEVICE, exposed_ns),
-		ALWAYS("Busy with collectives and with no kernel that computes.") });
+		OR_NULL("Busy with collectives and with no kernel that computes; null where only the host has collectives.") });
 
 #define TALLY struct fsdp_tally
 static const struct record count_record = RECORD_OF(RECORD_OBJECT, TALLY,

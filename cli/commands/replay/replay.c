@@ -159,14 +159,14 @@ static void check_ranks(struct threshold *limit)
 			fsdp_recording_by_rank(limit->replay->recordings, i);
 		const struct fsdp_device_times *base = &one->base;
 		const struct fsdp_type_times *type = replay_type_of(one, check->name);
-		int64_t ns = idle ? base->idle_ns : base->exposed_ns;
+		int64_t ns = idle ? base->idle_ns : base->exposed_ns; /* or absent */
 
 		if (check->unit == CHECK_NUMBER)
 			compare(limit, one->dropped > (uint64_t)(check->value / MILLION),
 				"rank %" PRId64 " %" PRIu64 " of %" PRIu64 " events",
 				one->rank, one->dropped, one->events + one->dropped);
 		else if (check->unit == CHECK_PERCENT && one->has_device &&
-			 (idle || one->layer != FSDP_LAYER_HOST))
+			 ns != FSDP_ABSENT)
 			compare(limit, is_above(ns, base->span_ns, check->value),
 				"rank %" PRId64 " %.1f %% (%s of %s ms)", one->rank,
 				percent_of(ns, base->span_ns), human_ms(ns, part),

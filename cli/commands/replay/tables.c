@@ -449,7 +449,8 @@ static bool list_steps(struct replay *replay)
 				row->devices = 1;
 				row->parts[COMPUTE] = step->device.compute_busy_ns;
 				row->parts[COMM] = step->device.comm_busy_ns;
-				row->parts[EXPOSED] = step->device.exposed_ns;
+				if (step->device.exposed_ns != FSDP_ABSENT)
+					row->parts[EXPOSED] = step->device.exposed_ns;
 				row->parts[IDLE] = step->idle_ns;
 			}
 		}
@@ -490,7 +491,7 @@ static bool list_steps(struct replay *replay)
 struct rank_row {
 	struct fsdp_recording one;
 	int64_t all_ns, comm_ns;
-	bool has_base, has_exposed, has_waits;
+	bool has_base, has_waits;
 	double overlap;
 	char late[48]; /* "3 of 16" collectives that all ranks entered */
 	const char *mark;
@@ -512,7 +513,7 @@ static const struct record rank_record = RECORD_OF(RECORD_OBJECT, RANK,
 	{ "input", SIZE_AT(RANK, one.input), FOR_PROGRAMS },
 	{ "all_ns", NS_AT(RANK, all_ns), .label = "wall ms" },
 	{ "comm busy", NS_AT(RANK, comm_ns), FOR_PEOPLE },
-	{ "exposed", NS_AT(RANK, one.base.exposed_ns), IF_SET(RANK, has_exposed),
+	{ "exposed", NS_AT(RANK, one.base.exposed_ns), IF_SET(RANK, has_base),
 		FOR_PEOPLE },
 	{ "overlap", SHARE_AT(RANK, overlap), .digits = 1, .percent = true, OF_ONE_RUN,
 		FOR_PEOPLE },
@@ -554,7 +555,6 @@ static void print_rank(struct replay *run, const struct record_table *table,
 			: straggler == one->rank ? "straggler"
 						 : "" };
 
-	row.has_exposed = row.has_base && one->layer != FSDP_LAYER_HOST;
 	/* Next to a device, others than gloo only launch on the host. */
 	if (one->has_device && one->layer == FSDP_LAYER_HOST &&
 		!text_is(text_of_span(one->backend), text_of("gloo")))

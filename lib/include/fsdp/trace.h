@@ -333,7 +333,7 @@ struct fsdp_device_times {
 	 * own. */
 	int64_t overlap_ns;
 	/* With collectives and no kernel: the time that faster communication could
-	 * save. */
+	 * save. FSDP_ABSENT: the host has the collectives, and it is not known. */
 	int64_t exposed_ns;
 };
 
