@@ -8,7 +8,7 @@
 
 #include <fsdp/trace.h>
 
-#include "base/span.h"
+#include "base/sort.h"
 
 /* Sums of times that 64 bits do not hold. */
 __extension__ typedef __int128 wide;
@@ -19,27 +19,6 @@ static const char *const TABLES[FSDP_ROWS_OF_COUNT] = { "step", "type", "rank", 
 const char *fsdp_row_table_name(enum fsdp_row_table table)
 {
 	return (unsigned)table < FSDP_ROWS_OF_COUNT ? TABLES[table] : NULL;
-}
-
-bool fsdp_type_is_region(struct fsdp_span type)
-{
-	static const char *const others[] = { "reduce_scatter", "all_reduce", "broadcast",
-		"reduce", "all_to_all", "send_recv", "gather", "scatter", "barrier",
-		"coalesced", "comm_unknown", "compute", "D2D", "P2P", "HtoH", "memset" };
-
-	for (size_t i = 0; i < sizeof others / sizeof *others; i++)
-		if (fsdp_span_is(type, others[i]))
-			return false;
-	return !fsdp_type_is_named(type);
-}
-
-static size_t count_steps(const struct fsdp_recordings *run)
-{
-	size_t count = 0;
-
-	for (size_t i = 0; i < fsdp_recording_count(run); i++)
-		count += fsdp_recording(run, i)->step_count;
-	return count;
 }
 
 /* ---- rows of one key ---- */
@@ -125,6 +104,130 @@ static void add_up(struct fsdp_row *to, const struct fsdp_row *more)
 		to->longest_ns = more->longest_ns;
 	if (more->share >= 0)
 		to->share = more->share + (to->share > 0 ? to->share : 0);
+}
+
+/* ---- facts and steps of all ranks ---- */
+
+static uint64_t count_spans(const struct fsdp_recording *one, const char *categories)
+{
+	uint64_t count = 0;
+
+	for (size_t i = 0; i < one->category_count; i++)
+		if (fsdp_span_is_any(one->categories[i].name, categories))
+			count += one->categories[i].count;
+	return count;
+}
+
+struct fsdp_totals fsdp_recordings_totals(const struct fsdp_recordings *recordings)
+{
+	struct fsdp_totals all = { .world_size = FSDP_ABSENT };
+	struct fsdp_time_without_unit *rest = &all.unassigned;
+
+	for (size_t i = 0; i < fsdp_recording_count(recordings); i++) {
+		const struct fsdp_recording *one = fsdp_recording_by_rank(recordings, i);
+		bool is_trace = one->kind == FSDP_RECORDING_KINETO;
+
+		all.step_count += one->step_count;
+		all.events += one->events;
+		all.dropped += one->dropped;
+		all.bare += count_spans(one, "None");
+		all.dumps += one->dump_count;
+		if (all.world_size == FSDP_ABSENT)
+			all.world_size = one->world_size;
+		if (one->layer > all.layer)
+			all.layer = one->layer;
+		for (size_t k = 0; k < FSDP_BY_COUNT; k++) {
+			all.collectives += one->resolution[k];
+			all.resolution[k] += one->resolution[k];
+		}
+		all.has_device |= one->has_device;
+		all.has_traces |= is_trace;
+		all.has_times |=
+			is_trace
+				? one->layer != FSDP_LAYER_NONE || one->has_device ||
+					  count_spans(one, "cpu_op Operator") != 0
+				: one->dump_count + one->type_count + one->problem_count +
+						  one->bad_line_count !=
+					  0;
+		rest->gathers += one->unassigned.gathers;
+		rest->reduces += one->unassigned.reduces;
+		sum(&rest->gather_ns, one->unassigned.gather_ns);
+		sum(&rest->reduce_ns, one->unassigned.reduce_ns);
+	}
+	return all;
+}
+
+/* Sums over ranks as means; of what no device has there is none. */
+static void divide_step(struct fsdp_step_cost *step)
+{
+	int64_t *const parts[] = { &step->comm_ns, &step->exposed_ns, &step->compute_ns,
+		&step->idle_ns };
+
+	step->mean_ns /= (int64_t)step->ranks;
+	if (step->exposed_ns == FSDP_ABSENT)
+		step->comm_ns = FSDP_ABSENT;
+	for (size_t i = 0; i < FSDP_COUNT(parts); i++) {
+		if (step->devices == 0)
+			*parts[i] = FSDP_ABSENT;
+		else if (*parts[i] != FSDP_ABSENT)
+			*parts[i] /= (int64_t)step->devices;
+	}
+}
+
+bool fsdp_recordings_steps(const struct fsdp_recordings *recordings,
+	struct fsdp_step_cost **ret_steps, size_t *ret_count)
+{
+	size_t room = fsdp_recordings_totals(recordings).step_count + 1, count = 0,
+	       kept = 0;
+	struct fsdp_step_cost *list = calloc(room, sizeof *list);
+
+	for (size_t i = 0; list != NULL && i < fsdp_recording_count(recordings); i++) {
+		const struct fsdp_recording *one = fsdp_recording_by_rank(recordings, i);
+
+		for (size_t k = 0; k < one->step_count; k++) {
+			const struct fsdp_step *step = &one->steps[k];
+			const struct fsdp_device_times *device = &step->device;
+
+			list[count] = (struct fsdp_step_cost){ one->run, step->step, 1,
+				step->has_device, step->dur_ns, step->dur_ns, one->rank };
+			if (step->has_device) {
+				list[count].comm_ns = device->comm_busy_ns;
+				list[count].exposed_ns = device->exposed_ns;
+				list[count].compute_ns = device->compute_busy_ns;
+				list[count].idle_ns = step->idle_ns;
+			}
+			count++;
+		}
+	}
+	FSDP_SORT(list, count, FSDP_BY(list, run), FSDP_BY(list, step),
+		FSDP_BY(list, max_rank));
+	for (size_t i = 0; i < count; i++) {
+		const struct fsdp_step_cost *more = &list[i];
+		struct fsdp_step_cost *to = &list[kept];
+
+		if (kept == 0 || to[-1].run != more->run || to[-1].step != more->step) {
+			*to = *more;
+			kept++;
+			continue;
+		}
+		to--;
+		if (more->max_ns > to->max_ns) {
+			to->max_ns = more->max_ns;
+			to->max_rank = more->max_rank;
+		}
+		to->ranks += more->ranks;
+		to->devices += more->devices;
+		sum(&to->mean_ns, more->mean_ns);
+		sum(&to->comm_ns, more->comm_ns);
+		sum(&to->exposed_ns, more->exposed_ns);
+		sum(&to->compute_ns, more->compute_ns);
+		sum(&to->idle_ns, more->idle_ns);
+	}
+	for (size_t i = 0; i < kept; i++)
+		divide_step(&list[i]);
+	*ret_steps = list;
+	*ret_count = kept;
+	return list != NULL;
 }
 
 /* Adds up rows from `first` on that have one key. */
@@ -248,6 +351,8 @@ static void add_steps(
 	struct collector *at, const struct fsdp_recording *one, enum fsdp_row_table table)
 {
 	struct fsdp_row row = new_row(table, NULL, (struct fsdp_span){ 0 });
+	const struct fsdp_type_times *all =
+		fsdp_type_find(one->types, one->type_count, FSDP_SPAN("all"));
 	int64_t length_ns = FSDP_ABSENT;
 
 	if (table == FSDP_ROWS_OF_RANK)
@@ -257,9 +362,8 @@ static void add_steps(
 			one->steps[i].has_device ? &one->steps[i].device : NULL);
 	if (table != FSDP_ROWS_OF_RANK || at->has_steps)
 		return;
-	for (size_t i = one->type_count; i-- > 0;)
-		if (fsdp_span_is(one->types[i].name, "all"))
-			length_ns = one->types[i].times.sum_ns;
+	if (all != NULL)
+		length_ns = all->times.sum_ns;
 	add_parts(at, row, FSDP_ABSENT, length_ns, one->has_device ? &one->device : NULL);
 }
 
@@ -467,7 +571,7 @@ bool fsdp_recordings_group(const struct fsdp_recordings *recordings,
 		const struct fsdp_recordings *run = fsdp_recordings_run(recordings, i);
 		size_t first = at.rows.count;
 
-		at.has_steps = count_steps(run) != 0;
+		at.has_steps = fsdp_recordings_totals(run).step_count != 0;
 		for (size_t k = 0; k < fsdp_recording_count(run); k++) {
 			add_recording(&at, fsdp_recording_by_rank(run, k), table);
 			fold(&at.rows, first);
@@ -530,13 +634,14 @@ static bool find_samples(
 	size_t count = 0, room = 1;
 
 	for (int now = 0; now < 2; now++)
-		room += fsdp_recording_count(sides[now]) + count_steps(sides[now]);
+		room += fsdp_recording_count(sides[now]) +
+			fsdp_recordings_totals(sides[now]).step_count;
 	at->samples = samples = calloc(room, sizeof *samples);
 	for (int now = 0; samples != NULL && now < 2; now++)
 		for (size_t i = 0; i < fsdp_recordings_run_count(sides[now]); i++) {
 			const struct fsdp_recordings *run =
 				fsdp_recordings_run(sides[now], i);
-			bool has_steps = count_steps(run) != 0;
+			bool has_steps = fsdp_recordings_totals(run).step_count != 0;
 
 			for (size_t k = 0; k < fsdp_recording_count(run); k++) {
 				const struct fsdp_recording *rank =
@@ -691,7 +796,7 @@ bool fsdp_recordings_compare(const struct fsdp_recordings *before,
 				comparison.ranks = count;
 			at.now = side;
 			at.run = i + 1;
-			at.has_steps = count_steps(run) != 0;
+			at.has_steps = fsdp_recordings_totals(run).step_count != 0;
 			for (size_t k = 0; !at.failed && k < count; k++) {
 				for (unsigned j = 0; j < FSDP_ROWS_OF_COUNT; j++)
 					if ((tables >> j & 1) != 0)

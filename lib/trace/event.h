@@ -311,7 +311,7 @@ static inline void *fsdp_trace_flat(
 /* Times of the types that have durations: those with names of their own first, in the
  * order of reports, then the others as they came. *ret_durations: their lists, in another
  * order, in the arena `values`. */
-const struct fsdp_type_times *fsdp_types_list(const struct fsdp_types *all,
+struct fsdp_type_times *fsdp_types_list(const struct fsdp_types *all,
 	struct fsdp_arena *arena, struct fsdp_arena *values, size_t *ret_count,
 	int64_t ***ret_durations);
 

@@ -192,13 +192,13 @@ static struct fsdp_match measure(struct matcher *matcher, const struct run *run)
 	int64_t early = INT64_MAX, late = INT64_MIN, end_early = INT64_MAX,
 		end_late = INT64_MIN;
 	size_t last = 0, foremost = 0;
-	uint32_t *recordings = FSDP_TAKE(matcher->arena, recordings, run->count);
+	int64_t *ranks = FSDP_TAKE(matcher->arena, ranks, run->count);
 	fsdp_recording_collective(
 		matcher->recordings[entries->recording], entries->index, &first);
 	struct fsdp_match match = { .index = (uint64_t)(run - matcher->runs),
 		.type = first.type,
-		.recordings = recordings,
-		.recording_count = run->count,
+		.ranks = ranks,
+		.rank_count = run->count,
 		.transfer_ns = INT64_MAX,
 		.bytes = first.bytes,
 		.group_size = first.group_size };
@@ -209,7 +209,7 @@ static struct fsdp_match measure(struct matcher *matcher, const struct run *run)
 	for (size_t i = 0; i < run->count; i++) {
 		int64_t dur = entries[i].dur_ns;
 		int64_t begin = entries[i].ts_ns, end = begin + dur;
-		recordings[i] = entries[i].recording;
+		ranks[i] = matcher->recordings[entries[i].recording]->rank;
 		if (begin < early) {
 			early = begin;
 			foremost = i;
@@ -225,16 +225,16 @@ static struct fsdp_match measure(struct matcher *matcher, const struct run *run)
 	}
 	match.start_skew_ns = late - early;
 	match.end_skew_ns = end_late - end_early;
-	match.first_rank = matcher->recordings[recordings[foremost]]->rank;
-	match.last_rank = matcher->recordings[recordings[last]]->rank;
+	match.first_rank = ranks[foremost];
+	match.last_rank = ranks[last];
 	/* Where all begin together no rank is the last. */
-	matcher->recordings[recordings[last]]->times_last += late > early;
+	matcher->recordings[entries[last].recording]->times_last += late > early;
 	for (size_t i = 0; i < run->count; i++) {
 		int64_t begin = entries[i].ts_ns, wait = late - begin;
 		/* It waits inside of the call. */
 		wait = wait < entries[i].dur_ns ? wait : entries[i].dur_ns;
 		matcher->waits[matcher->wait_count++] =
-			(struct wait){ begin, begin + wait, recordings[i] };
+			(struct wait){ begin, begin + wait, entries[i].recording };
 	}
 	return match;
 }

@@ -40,15 +40,12 @@ static const struct fsdp_trace_reading *reading_of(const struct fsdp_recording *
 static void join_types(struct fsdp_joined *set)
 {
 	struct fsdp_types all;
+	struct fsdp_type_times *types;
 	int64_t **durations;
-	/* A single recording says already what all of them say. */
-	if (set->count == 1) {
-		set->said.types = set->by_rank[0]->types;
-		set->said.type_count = set->by_rank[0]->type_count;
-		return;
-	}
+	size_t *count = &set->said.type_count;
 	fsdp_types_init(&all, set->scratch);
-	for (size_t i = 0; i < set->count; i++)
+	/* A single recording says already what all of them say. */
+	for (size_t i = 0; set->count != 1 && i < set->count; i++)
 		for (size_t j = 0; j < set->by_rank[i]->type_count; j++) {
 			const struct fsdp_type_times *one = &set->by_rank[i]->types[j];
 			struct fsdp_vec *to =
@@ -57,8 +54,27 @@ static void join_types(struct fsdp_joined *set)
 			for (uint64_t k = 0; k < one->times.count; k++)
 				fsdp_vec_append(to, &from[k]);
 		}
-	set->said.types = fsdp_types_list(
-		&all, set->arena, set->scratch, &set->said.type_count, &durations);
+	types = fsdp_types_list(&all, set->arena, set->scratch, count, &durations);
+	if (set->count == 1) {
+		*count = set->by_rank[0]->type_count;
+		types = FSDP_TAKE(set->arena, types, *count);
+		for (size_t i = 0; i < *count; i++)
+			types[i] = set->by_rank[0]->types[i];
+	}
+	for (size_t i = 0; i < *count; i++) {
+		struct fsdp_type_rank *ranks = FSDP_TAKE(set->arena, ranks, set->count);
+		types[i].ranks = ranks;
+		for (size_t j = 0; j < set->count; j++) {
+			const struct fsdp_recording *from = set->by_rank[j];
+			const struct fsdp_type_times *one = fsdp_type_find(
+				from->types, from->type_count, types[i].name);
+			if (one != NULL)
+				ranks[types[i].rank_count++] =
+					(struct fsdp_type_rank){ from->rank,
+						one->times.count, one->times.sum_ns };
+		}
+	}
+	set->said.types = types;
 }
 
 /*

@@ -27,19 +27,15 @@ __extension__ typedef __int128 wide;
 /* The steps of a recording; NULL: their time is not known. */
 static const struct fsdp_times *find_steps(const struct fsdp_recording *one)
 {
-	for (size_t i = 0; i < one->type_count; i++)
-		if (fsdp_span_is(one->types[i].name, "all"))
-			return one->types[i].times.sum_ns != FSDP_ABSENT
-				       ? &one->types[i].times
-				       : NULL;
-	return NULL;
+	const struct fsdp_type_times *all =
+		fsdp_type_find(one->types, one->type_count, FSDP_SPAN("all"));
+	return all != NULL && all->times.sum_ns != FSDP_ABSENT ? &all->times : NULL;
 }
 
 /* Steps of all ranks; without steps, recordings. */
 static int64_t count_steps(const struct fsdp_recordings *run)
 {
 	size_t count = 0;
-
 	for (size_t i = 0; i < fsdp_recording_count(run); i++)
 		count += fsdp_recording(run, i)->step_count;
 	return (int64_t)(count != 0 ? count : fsdp_recording_count(run));

@@ -32,6 +32,20 @@ bool fsdp_type_is_named(struct fsdp_span type)
 	return fsdp_time_type_of(type) < FSDP_TIME_NAMED;
 }
 
+bool fsdp_type_is_region(struct fsdp_span type)
+{
+	return fsdp_time_type_of(type) >= FSDP_TIME_ENTER_UNSHARD;
+}
+
+const struct fsdp_type_times *fsdp_type_find(
+	const struct fsdp_type_times *types, size_t count, struct fsdp_span name)
+{
+	for (size_t i = 0; i < count; i++)
+		if (fsdp_span_equal(types[i].name, name))
+			return &types[i];
+	return NULL;
+}
+
 /* ---- texts ---- */
 
 static unsigned char lower(unsigned char c)
@@ -379,7 +393,7 @@ uint32_t fsdp_types_find(struct fsdp_types *types, struct fsdp_span name)
 	return index;
 }
 
-const struct fsdp_type_times *fsdp_types_list(const struct fsdp_types *all,
+struct fsdp_type_times *fsdp_types_list(const struct fsdp_types *all,
 	struct fsdp_arena *arena, struct fsdp_arena *values, size_t *ret_count,
 	int64_t ***ret_durations)
 {

@@ -17,59 +17,15 @@ struct replay replay_run(const struct replay *replay, size_t nth)
 
 	run.recordings = fsdp_recordings_run(replay->recordings, nth);
 	run.summary = fsdp_recordings_summary(run.recordings);
+	run.totals = fsdp_recordings_totals(run.recordings);
 	run.count = fsdp_recording_count(run.recordings);
 	run.nth = nth + 1;
 	return run;
 }
 
-size_t replay_step_count(const struct replay *run)
-{
-	size_t count = 0;
-
-	for (size_t i = 0; i < run->count; i++)
-		count += fsdp_recording_by_rank(run->recordings, i)->step_count;
-	return count;
-}
-
 bool replay_shows_only(const struct replay *replay, const char *table)
 {
 	return replay->options->by != NULL && strcmp(replay->options->by, table) == 0;
-}
-
-const struct fsdp_type_times *replay_type_of(
-	const struct fsdp_recording *recording, struct text name)
-{
-	for (size_t i = 0; i < recording->type_count; i++)
-		if (text_is(text_of_span(recording->types[i].name), name))
-			return &recording->types[i];
-	return NULL;
-}
-
-bool replay_find_type(
-	const struct replay *run, struct text name, struct fsdp_type_times *ret_type)
-{
-	for (size_t i = 0; i < run->summary->type_count; i++) {
-		*ret_type = run->summary->types[i];
-		if (text_is(text_of_span(ret_type->name), name))
-			return true;
-	}
-	return false;
-}
-
-struct replay_collectives replay_find_collectives(const struct replay *replay)
-{
-	struct replay_collectives all = { .layer = FSDP_LAYER_NONE };
-
-	for (size_t i = 0; i < replay->count; i++) {
-		const struct fsdp_recording *one =
-			fsdp_recording_by_rank(replay->recordings, i);
-
-		if (one->layer > all.layer)
-			all.layer = one->layer;
-		for (int j = 0; j < FSDP_BY_COUNT; j++)
-			all.by[j] += one->resolution[j];
-	}
-	return all;
 }
 
 void replay_show_advice(const struct replay *run, const struct fsdp_loss *loss)
@@ -416,33 +372,31 @@ static const struct record matching_record = OBJECT_RECORD(MATCHING, "matching",
 	{ "aligned", BOOL_AT(MATCHING, aligned),
 		ALWAYS("False if the clocks of the ranks differ: then waits and stragglers are unknown.") });
 
-struct answer {
-	struct replay of; /* first: its lists are fields as well */
-	int64_t world_size;
-	struct replay_collectives all;
-	struct fsdp_timeline timeline;
-	struct fsdp_matching matching;
-};
+#define ANSWER struct replay
+HAS(is_by_unit, ANSWER, replay_shows_only(one, "unit"))
+HAS(has_times_option, ANSWER, !one->options->memory)
+HAS(has_memory_option, ANSWER, one->options->memory)
 
-#define ANSWER struct answer
-HAS(is_by_unit, ANSWER, replay_shows_only(&one->of, "unit"))
-HAS(has_times_option, ANSWER, !one->of.options->memory)
-HAS(has_memory_option, ANSWER, one->of.options->memory)
+#define SUMMARY struct fsdp_summary
+static const struct record axis_record = RECORD_OF(RECORD_OBJECT, SUMMARY,
+	{ "timeline", OBJECT_AT(SUMMARY, timeline, timeline_record),
+		IF_SET(SUMMARY, timeline.cell_count),
+		ABOUT("With `--timeline`, where there is one: the cells in the `timeline` of each rank.") });
+static const struct record matched_record = RECORD_OF(RECORD_OBJECT, SUMMARY,
+	{ "matching", OBJECT_AT(SUMMARY, matching, matching_record), .always = true });
 
 static const struct record times_record = RECORD_OF(RECORD_OBJECT, ANSWER,
-	{ "world_size", INTEGER_AT(ANSWER, world_size),
+	{ "world_size", INTEGER_AT(ANSWER, totals.world_size),
 		OR_NULL("Number of ranks of the job.") },
-	COMM_ROWS(ANSWER, all.layer, all.by),
-	{ "types", ITEMS_AT(ANSWER, of.types, of.type_count, replay_type_record),
+	COMM_ROWS(ANSWER, totals.layer, totals.resolution),
+	{ "types", ITEMS_AT(ANSWER, types, type_count, replay_type_record),
 		ALWAYS("By type, in the order of reports; the six of `SimpleProfiler` always.") },
-	{ "cost", LIST_AT(ANSWER, of.costs, of.run_count, cost_record),
+	{ "cost", LIST_AT(ANSWER, costs, run_count, cost_record),
 		ALWAYS("What a step costs, by run.") },
 	{ "ranks", EACH(each_ranked, rank_record), ALWAYS("The recordings, by rank.") },
-	{ "timeline", OBJECT_AT(ANSWER, timeline, timeline_record),
-		IF_SET(ANSWER, timeline.cell_count),
-		ABOUT("With `--timeline`, where there is one: the cells in the `timeline` of each rank.") },
+	{ NULL, POINTED_AT(ANSWER, summary, axis_record) },
 	{ "steps", EACH(each_step, step_record), ALWAYS("Steps, by rank, then number.") },
-	{ "matching", OBJECT_AT(ANSWER, matching, matching_record), .always = true },
+	{ NULL, POINTED_AT(ANSWER, summary, matched_record), .always = true },
 	{ "collectives", EACH(replay_each_collective, replay_collective_record),
 		ALWAYS("Of several ranks those that were matched, else those of the one.") },
 	{ NULL, FIELDS(replay_units), .has = is_by_unit },
@@ -451,9 +405,9 @@ static const struct record times_record = RECORD_OF(RECORD_OBJECT, ANSWER,
 		ALWAYS("What `SimpleProfiler` printed, or would have.") },
 	{ "problems", EACH(each_problem, problem_record),
 		ALWAYS("Uses of `SimpleProfiler` that PyTorch refuses.") },
-	{ "compare", OBJECT(compare_record), IF_SET(ANSWER, of.baseline) },
-	{ "comparison", OBJECT_AT(ANSWER, of.comparison, comparison_record),
-		IF_SET(ANSWER, of.before) });
+	{ "compare", OBJECT(compare_record), IF_SET(ANSWER, baseline) },
+	{ "comparison", OBJECT_AT(ANSWER, comparison, comparison_record),
+		IF_SET(ANSWER, before) });
 
 const struct record replay_answer =
 	OBJECT_RECORD(ANSWER, NULL, "The answer. All times are whole nanoseconds.",
@@ -462,12 +416,6 @@ const struct record replay_answer =
 
 void replay_put_data(struct replay *replay)
 {
-	struct answer answer = { *replay, FSDP_ABSENT, replay_find_collectives(replay),
-		replay->summary->timeline, replay->summary->matching };
-
-	for (size_t i = 0; i < replay->count && answer.world_size == FSDP_ABSENT; i++)
-		answer.world_size =
-			fsdp_recording_by_rank(replay->recordings, i)->world_size;
-	out_fields(replay->run->out, &times_record, (struct subject){ replay, &answer });
+	out_fields(replay->run->out, &times_record, (struct subject){ replay, replay });
 	replay_put_rows(replay);
 }

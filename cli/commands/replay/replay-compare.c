@@ -311,24 +311,22 @@ static bool list_changes(struct replay *replay)
 	size_t count = replay->summary->type_count;
 	size_t all = count + fsdp_replay_baseline_type_count(replay->baseline);
 	struct fsdp_replay_baseline_type before = { 0 };
-	struct fsdp_type_times type;
+	const struct fsdp_type_times *types = replay->summary->types;
 
 	replay->changes = calloc(all + 1, sizeof *replay->changes);
 	for (size_t i = 0; replay->changes != NULL && i < all; i++) {
 		CHANGE *one = &replay->changes[replay->change_count];
 
 		if (i < count) {
-			type = replay->summary->types[i];
-			*one = (CHANGE){ type.name, type.times.sum_ns,
-				.count = type.times.count };
+			*one = (CHANGE){ types[i].name, types[i].times.sum_ns,
+				.count = types[i].times.count };
 			if (!comparison_find_earlier(
-				    replay, text_of_span(type.name), &before))
+				    replay, text_of_span(types[i].name), &before))
 				before = (struct fsdp_replay_baseline_type){ 0 };
 		} else {
 			before = fsdp_replay_baseline_type(replay->baseline, i - count);
 			if (before.count == 0 ||
-				replay_find_type(
-					replay, text_of_span(before.name), &type))
+				fsdp_type_find(types, count, before.name) != NULL)
 				continue;
 			*one = (CHANGE){ before.name };
 		}

@@ -158,7 +158,8 @@ static void check_ranks(struct threshold *limit)
 		const struct fsdp_recording *one =
 			fsdp_recording_by_rank(limit->replay->recordings, i);
 		const struct fsdp_device_times *base = &one->base;
-		const struct fsdp_type_times *type = replay_type_of(one, check->name);
+		const struct fsdp_type_times *type = fsdp_type_find(
+			one->types, one->type_count, span_of_text(check->name));
 		int64_t ns = idle ? base->idle_ns : base->exposed_ns; /* or absent */
 
 		if (check->unit == CHECK_NUMBER)
@@ -186,7 +187,8 @@ static void check_factor(struct threshold *limit)
 	struct text name = limit->check->name;
 	int64_t before = FSDP_ABSENT, now = FSDP_ABSENT;
 	struct fsdp_replay_baseline_type earlier;
-	struct fsdp_type_times type;
+	const struct fsdp_type_times *type = fsdp_type_find(
+		replay->summary->types, replay->summary->type_count, span_of_text(name));
 	char shown[2][HUMAN_ROOM];
 
 	if (replay->before == NULL ||
@@ -194,8 +196,8 @@ static void check_factor(struct threshold *limit)
 		before = now = FSDP_ABSENT;
 		if (comparison_find_earlier(replay, name, &earlier))
 			before = earlier.sum_ns;
-		if (replay_find_type(replay, name, &type))
-			now = type.times.sum_ns;
+		if (type != NULL)
+			now = type->times.sum_ns;
 	}
 	if (before == FSDP_ABSENT || now == FSDP_ABSENT)
 		return;
@@ -426,49 +428,6 @@ struct fsdp_recording_options replay_reads_earlier(const struct replay *replay)
 	return options;
 }
 
-/* ---- what is not there ---- */
-
-/* How many spans of a recording are of a category. */
-static uint64_t count_category(const struct fsdp_recording *one, const char *name)
-{
-	uint64_t count = 0;
-
-	for (size_t i = 0; i < one->category_count; i++)
-		if (text_is(text_of_span(one->categories[i].name), text_of(name)))
-			count += one->categories[i].count;
-	return count;
-}
-
-/* Whether no recorded time can be shown, and all traces are empty; elements that are not
- * events, and events without a category. */
-struct unrecorded {
-	bool all, empty;
-	uint64_t dropped, bare;
-};
-
-static struct unrecorded find_lack(const struct replay *replay)
-{
-	struct unrecorded lack = { .all = replay->count != 0,
-		.empty = replay->has_traces };
-	const struct fsdp_recording *one;
-
-	for (size_t i = 0; (one = fsdp_recording_by_rank(replay->recordings, i)) != NULL;
-		i++) {
-		lack.empty &= one->events == 0;
-		lack.dropped += one->dropped;
-		/* Events of other profilers have no categories. */
-		lack.bare += count_category(one, "None");
-		if (one->kind == FSDP_RECORDING_KINETO)
-			lack.all &= one->layer == FSDP_LAYER_NONE && !one->has_device &&
-				    count_category(one, "cpu_op") == 0 &&
-				    count_category(one, "Operator") == 0;
-		else
-			lack.all &= one->dump_count == 0 && one->type_count == 0 &&
-				    one->problem_count == 0 && one->bad_line_count == 0;
-	}
-	return lack;
-}
-
 /* ---- the first lines ---- */
 
 /* Three digits, in the unit that suits `like`. */
@@ -504,7 +463,8 @@ static void show_cost(struct replay *replay, const struct fsdp_cost *cost)
 	/* One rank is the slow one if no other has a step that is nearly as long. */
 	for (size_t i = 0; (one = fsdp_recording_by_rank(replay->recordings, i)) != NULL;
 		i++) {
-		const struct fsdp_type_times *steps = replay_type_of(one, text_of("all"));
+		const struct fsdp_type_times *steps = fsdp_type_find(
+			one->types, one->type_count, span_of_text(text_of("all")));
 
 		longest += steps != NULL &&
 			   steps->times.max_ns >= cost->max_ns - cost->max_ns / 20;
@@ -550,24 +510,17 @@ static void show_cost(struct replay *replay, const struct fsdp_cost *cost)
 static void line_inputs(struct replay *replay)
 {
 	const struct fsdp_recording *first =
-					    fsdp_recording_by_rank(replay->recordings, 0),
-				    *one;
-	struct replay_collectives all = replay_find_collectives(replay);
+		fsdp_recording_by_rank(replay->recordings, 0);
+	const struct fsdp_totals *all = &replay->totals;
 	struct out *out = replay->run->out;
-	uint64_t count = 0, dumps = 0;
 
-	for (size_t i = 0; (one = fsdp_recording_by_rank(replay->recordings, i)) != NULL;
-		i++)
-		dumps += one->dump_count;
-	for (int i = 0; i < FSDP_BY_COUNT; i++)
-		count += all.by[i];
-	if (!replay->has_traces)
+	if (!all->has_traces)
 		out_values_line(out, NULL,
 			"{} recording{s} of SimpleProfiler, {} dump{s}[ (--style=torch prints {})]",
-			value_count(replay->count), value_count(dumps),
-			value_word(dumps == 0   ? NULL
-				   : dumps == 1 ? "it"
-						: "them"));
+			value_count(replay->count), value_count(all->dumps),
+			value_word(all->dumps == 0   ? NULL
+				   : all->dumps == 1 ? "it"
+						     : "them"));
 	else
 		out_values_line(out, NULL,
 			"{} rank{s}[ ({})], [{} step{s}]{}; [{} collective call{s}{}, timed on the {}]{}[, {} of an unknown type]",
@@ -578,14 +531,15 @@ static void line_inputs(struct replay *replay)
 				first->step_count != 0
 					? ""
 					: "no steps (schedule= and p.step() mark them)"),
-			value_count(count),
+			value_count(all->collectives),
 			value_word(replay->count > 1 ? " of all ranks" : ""),
-			value_word(all.layer == FSDP_LAYER_NONE     ? NULL
-				   : all.layer == FSDP_LAYER_DEVICE ? "GPU"
-								    : "host"),
-			value_word(all.layer != FSDP_LAYER_NONE ? "" : "no collectives"),
-			all.layer == FSDP_LAYER_NONE ? value_absent()
-						     : value_some(all.by[FSDP_BY_NONE]));
+			value_word(all->layer == FSDP_LAYER_NONE     ? NULL
+				   : all->layer == FSDP_LAYER_DEVICE ? "GPU"
+								     : "host"),
+			value_word(all->layer != FSDP_LAYER_NONE ? "" : "no collectives"),
+			all->layer == FSDP_LAYER_NONE
+				? value_absent()
+				: value_some(all->resolution[FSDP_BY_NONE]));
 }
 
 /* ---- the timeline ---- */
@@ -681,8 +635,8 @@ static bool do_calls_overlap(const struct replay *replay)
 		double sum_ns = 0;
 
 		for (size_t k = 0; strcmp(MARKS[k].name, "compute") != 0; k++) {
-			const struct fsdp_type_times *times =
-				replay_type_of(one, text_of(MARKS[k].name));
+			const struct fsdp_type_times *times = fsdp_type_find(one->types,
+				one->type_count, span_of_text(text_of(MARKS[k].name)));
 
 			if (times != NULL && times->times.count != 0)
 				sum_ns += (double)times->times.sum_ns;
@@ -712,24 +666,25 @@ static bool show_text(struct replay *replay)
 		}
 		return true;
 	}
-	struct unrecorded lack = find_lack(replay);
-	if (lack.all) {
-		bool bare = lack.bare != 0 && replay->has_traces && !lack.empty;
+	const struct fsdp_totals *totals = &replay->totals;
+	bool traces = totals->has_traces;
+	if (!totals->has_times) {
+		bool empty = traces && totals->events == 0;
 
-		if (lack.empty && lack.dropped != 0)
+		if (empty && totals->dropped != 0)
 			out_values_line(out, NULL, "none of its {} elements is an event",
-				value_count(lack.dropped));
+				value_count(totals->dropped));
 		else
 			out_values_line(out, NULL,
 				"{}[: {} {} without category, as other profilers (XLA, rocprof) write them]",
 				value_word(
-					lack.empty
-						? "trace has no events: was the profiler stopped before its first step?"
-					: replay->has_traces
+					empty ? "trace has no events: was the profiler stopped before its first step?"
+					: traces
 						? "no operators, kernels or collectives were recorded: step times are unknown"
 						: "log has no times of training steps: SimpleProfiler times optim_state_dict() and loading only"),
-				bare ? value_count(lack.bare) : value_absent(),
-				value_word(lack.bare == 1 ? "event is" : "events are"));
+				value_some(traces && !empty ? totals->bare : 0),
+				value_word(
+					totals->bare == 1 ? "event is" : "events are"));
 		out_line(out, NULL,
 			"record with torch.profiler.profile(activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA]); fsdp-inspect help trace");
 		return true;
@@ -738,7 +693,7 @@ static bool show_text(struct replay *replay)
 		struct replay run = replay_run(replay, i);
 		if (replay->run_count > 1)
 			recordings_show_run(run.run->out, run.recordings, run.nth);
-		if (replay->has_traces)
+		if (traces)
 			show_cost(&run, &replay->costs[i].cost);
 		line_inputs(&run);
 	}
@@ -748,11 +703,11 @@ static bool show_text(struct replay *replay)
 	}
 	if (all || replay_shows_only(replay, "type") || regions)
 		good = replay_show_types(replay, regions);
-	if (replay->has_traces && all)
+	if (traces && all)
 		out_line(out, NULL, "%s", "");
-	if (replay->has_traces && (all || replay_shows_only(replay, "rank")))
+	if (traces && (all || replay_shows_only(replay, "rank")))
 		good = good && replay_show_ranks(replay);
-	if (replay->has_traces && all && do_calls_overlap(replay))
+	if (traces && all && do_calls_overlap(replay))
 		out_line(out, NULL,
 			"calls overlap: COMM BUSY counts such time once, TOTAL MS once per call");
 	/* Tables that each run has for itself. */
@@ -767,7 +722,7 @@ static bool show_text(struct replay *replay)
 		good = replay_show_table(&run);
 		show_timeline(&run);
 	}
-	if (good && replay->has_traces && replay->run_count == 1 && all &&
+	if (good && traces && replay->run_count == 1 && all &&
 		replay->costs->loss.sentence[0] != '\0')
 		out_line(out, NULL, "%s%s",
 			replay->costs->loss.kind != NULL &&
@@ -801,10 +756,8 @@ static bool is_answerable(struct replay *replay)
 		const struct fsdp_recording *one = fsdp_recording(replay->recordings, i);
 		char hint[512];
 
-		if (others[one->kind].what == NULL) {
-			replay->has_traces |= one->kind == FSDP_RECORDING_KINETO;
+		if (others[one->kind].what == NULL)
 			continue;
-		}
 		/* Dumps of all ranks are compared. */
 		const char *slash = strrchr(one->path, '/');
 		snprintf(hint, sizeof hint, "fsdp-inspect %s %.*s",
@@ -817,14 +770,14 @@ static bool is_answerable(struct replay *replay)
 		return !refuse(
 			replay->run, hint, "%s is %s", one->path, others[one->kind].what);
 	}
-	return replay->options->steps == NULL || replay_step_count(replay) != 0 ||
+	return replay->options->steps == NULL || replay->totals.step_count != 0 ||
 	       !refuse(replay->run, "replay --by=step shows which there are",
 		       "step %s is not in the recordings", replay->options->steps);
 }
 
 static int status_of(struct replay *replay)
 {
-	struct unrecorded lack = find_lack(replay);
+	const struct fsdp_totals *totals = &replay->totals;
 	int status = STATUS_GOOD;
 	bool is_unusual = false;
 
@@ -843,7 +796,7 @@ static int status_of(struct replay *replay)
 		if (fsdp_recordings_summary(fsdp_recordings_run(replay->recordings, i))
 				->matching.stopped != FSDP_ABSENT)
 			status = status_worse(status, STATUS_PARTIAL);
-	if (lack.all && !lack.empty)
+	if (!totals->has_times && !(totals->has_traces && totals->events == 0))
 		status = status_worse(status, STATUS_PARTIAL);
 	if (replay->options->strict && is_unusual)
 		status = status_worse(status, STATUS_BAD);
@@ -940,6 +893,7 @@ static bool run_replay(struct run *run, struct fsdp_error **ret_error)
 		.options = run->options,
 		.recordings = run->recordings,
 		.summary = fsdp_recordings_summary(run->recordings),
+		.totals = fsdp_recordings_totals(run->recordings),
 		.count = fsdp_recording_count(run->recordings),
 		.run_count = fsdp_recordings_run_count(run->recordings) };
 	bool good, refused = false;

@@ -51,8 +51,7 @@ struct replay_ranked {
 
 /* A type of calls of a run, over all its ranks. */
 struct replay_type {
-	struct fsdp_span name;
-	struct fsdp_times times;
+	struct fsdp_type_times type;
 	uint64_t run;
 	bool absent;                     /* one of the six that no recording has */
 	const struct replay_type *first; /* the same of the first run that has it */
@@ -77,21 +76,20 @@ struct replay {
 	const struct replay_options *options;
 	const struct fsdp_recordings *recordings; /* of one run, or of all */
 	const struct fsdp_summary *summary;       /* what these say together */
-	struct fsdp_replay_baseline *baseline;    /* of --compare */
-	struct fsdp_recordings *before;           /* with earlier recordings, the same */
+	struct fsdp_totals totals;
+	struct fsdp_replay_baseline *baseline; /* of --compare */
+	struct fsdp_recordings *before;        /* with earlier recordings, the same */
 	struct fsdp_comparison comparison;
 	struct trace_paths compared_paths; /* which are of these */
 	size_t count;
 	uint64_t nth, run_count; /* the run that it is, from 1; of so many */
-	bool has_traces;
 	/* of all runs: its types, and what --by asks for */
 	struct replay_type *types;
 	size_t type_count;
 	struct fsdp_row_list groups, classes, kernels, causes, idles, idle_kinds;
-	struct replay_step *steps;
+	struct fsdp_step_cost *steps;
 	struct replay_unit *units;
-	struct replay_cost *costs; /* one a run */
-	struct fsdp_time_without_unit unassigned;
+	struct replay_cost *costs;     /* one a run */
 	struct replay_change *changes; /* since the baseline */
 	size_t step_count, unit_count, change_count;
 	uint64_t same_count; /* types that did not change */
@@ -107,18 +105,9 @@ static inline char *scratch(struct subject of, int nth)
 /* The same of one run, from 0; its recordings alone. */
 struct replay replay_run(const struct replay *replay, size_t nth);
 
-/* How many steps all ranks have. */
-size_t replay_step_count(const struct replay *run);
-
 /* Whether --by asks for this table. */
 bool replay_shows_only(const struct replay *replay, const char *table);
 
-/* Of one recording; NULL: it has none of these. */
-const struct fsdp_type_times *replay_type_of(
-	const struct fsdp_recording *recording, struct text name);
-/* Of a run, over all its ranks. False: none has it. */
-bool replay_find_type(
-	const struct replay *run, struct text name, struct fsdp_type_times *ret_type);
 /* Fills the lists of *replay. False: out of memory; replay_list_free frees a part as
  * well. */
 bool replay_list(struct replay *replay);
@@ -160,13 +149,6 @@ bool replay_has_runs(struct subject of);
 
 /* Its sentence, if it has one, unless --advice=no. */
 void replay_show_advice(const struct replay *run, const struct fsdp_loss *loss);
-
-/* Where collectives are timed, of all recordings, and how their types are known. */
-struct replay_collectives {
-	enum fsdp_comm_layer layer;
-	uint64_t by[FSDP_BY_COUNT];
-};
-struct replay_collectives replay_find_collectives(const struct replay *replay);
 
 /* What each unit of FSDP costs. */
 extern const struct record replay_units;

@@ -101,8 +101,7 @@ static void list_type(struct replay *replay, const struct replay *run, const cha
 			   *first = run->nth == 1 ? row : replay->types;
 	int64_t sum_ns, ranks = 0;
 
-	*row = (struct replay_type){ .name = span_of_text(text_of(name)),
-		.times = NO_TIMES,
+	*row = (struct replay_type){ .type = { span_of_text(text_of(name)), NO_TIMES },
 		.run = run->nth,
 		.absent = type == NULL,
 		.mean_ns = FSDP_ABSENT,
@@ -112,37 +111,32 @@ static void list_type(struct replay *replay, const struct replay *run, const cha
 		.ratio = -1 };
 	if (type == NULL)
 		return;
-	row->name = type->name;
-	row->times = type->times;
+	row->type = *type;
 	sum_ns = type->times.sum_ns;
-	for (size_t i = 0; i < run->count; i++) {
-		const struct fsdp_recording *one =
-			fsdp_recording_by_rank(run->recordings, i);
-		const struct fsdp_type_times *of =
-			replay_type_of(one, text_of_span(type->name));
-		int64_t ns = of != NULL ? of->times.sum_ns : FSDP_ABSENT;
+	for (size_t i = 0; i < type->rank_count; i++) {
+		const struct fsdp_type_rank *one = &type->ranks[i];
 
-		if (ns == FSDP_ABSENT)
+		if (one->sum_ns == FSDP_ABSENT)
 			continue;
-		if (ranks == 0 || ns < row->min.ns)
-			row->min = (struct replay_ranked){ ns, one->rank, "" };
-		if (ranks++ == 0 || ns > row->max.ns)
-			row->max = (struct replay_ranked){ ns, one->rank, "" };
+		if (ranks == 0 || one->sum_ns < row->min.ns)
+			row->min = (struct replay_ranked){ one->sum_ns, one->rank, "" };
+		if (ranks++ == 0 || one->sum_ns > row->max.ns)
+			row->max = (struct replay_ranked){ one->sum_ns, one->rank, "" };
 	}
 	format_ranked(&row->min, row->min.ns != row->max.ns);
 	format_ranked(&row->max, row->min.ns != row->max.ns);
-	while (first != row && (first->absent || !text_is(text_of_span(first->name),
-							 text_of_span(row->name))))
+	while (first != row && (first->absent || !text_is(text_of_span(first->type.name),
+							 text_of_span(row->type.name))))
 		first++;
 	row->first = first;
 	if (sum_ns == FSDP_ABSENT)
 		return;
 	row->mean_ns = ranks != 0 ? sum_ns / ranks : FSDP_ABSENT;
 	/* Calls that overlap, or are outside of the steps, have no share. */
-	if (all->times.sum_ns > 0 && sum_ns <= all->times.sum_ns)
-		row->percent = (double)sum_ns * 100 / (double)all->times.sum_ns;
-	if (run->nth > 1 && first->run == 1 && first->times.sum_ns > 0)
-		row->ratio = (double)sum_ns / (double)first->times.sum_ns;
+	if (all->type.times.sum_ns > 0 && sum_ns <= all->type.times.sum_ns)
+		row->percent = (double)sum_ns * 100 / (double)all->type.times.sum_ns;
+	if (run->nth > 1 && first->run == 1 && first->type.times.sum_ns > 0)
+		row->ratio = (double)sum_ns / (double)first->type.times.sum_ns;
 }
 
 /* Of each run, in the order of reports; one of the six that no recording has is in its
@@ -159,76 +153,47 @@ static bool list_types(struct replay *replay)
 	for (size_t i = 0; replay->types != NULL && i < replay->run_count; i++) {
 		struct replay run = replay_run(replay, i);
 		const struct replay_type *all = &replay->types[replay->type_count];
-		struct fsdp_type_times type;
+		const struct fsdp_type_times *types = run.summary->types;
+		size_t count = run.summary->type_count;
 
 		for (size_t k = 0; k < SIX_COUNT; k++)
 			list_type(replay, &run, SIX[k],
-				replay_find_type(&run, text_of(SIX[k]), &type) ? &type
-									       : NULL,
+				fsdp_type_find(
+					types, count, span_of_text(text_of(SIX[k]))),
 				all);
-		for (size_t k = 0; k < run.summary->type_count; k++) {
-			type = run.summary->types[k];
-			if (!fsdp_type_is_named(type.name))
-				list_type(replay, &run, NULL, &type, all);
-		}
+		for (size_t k = 0; k < count; k++)
+			if (!fsdp_type_is_named(types[k].name))
+				list_type(replay, &run, NULL, &types[k], all);
 	}
 	return replay->types != NULL;
 }
 
-struct type_of_rank {
-	int64_t rank;
-	struct fsdp_times times;
-	size_t next; /* recording by rank */
-};
-
-static const void *each_rank_of_type(struct subject of, size_t i, void *room)
-{
-	const struct replay_type *type = of.object;
-	const struct fsdp_recording *one;
-	struct type_of_rank *row = room;
-
-	row->next = i == 0 ? 0 : row->next;
-	while ((one = fsdp_recording_by_rank(
-			((const struct replay *)of.context)->recordings, row->next++)) !=
-		NULL) {
-		const struct fsdp_type_times *found =
-			replay_type_of(one, text_of_span(type->name));
-
-		if (one->run != type->run || found == NULL)
-			continue;
-		row->rank = one->rank;
-		row->times = found->times;
-		return row;
-	}
-	return NULL;
-}
-
-#define RANK struct type_of_rank
+#define RANK struct fsdp_type_rank
 static const struct record type_of_rank_record = RECORD_OF(RECORD_OBJECT, RANK,
 	{ "rank", INTEGER_AT(RANK, rank), ALWAYS("The rank.") },
-	{ "count", COUNT_AT(RANK, times.count), ALWAYS("Number of calls on it.") },
-	{ "sum_ns", NS_AT(RANK, times.sum_ns),
-		OR_NULL("Time of these calls together.") });
+	{ "count", COUNT_AT(RANK, count), ALWAYS("Number of calls on it.") },
+	{ "sum_ns", NS_AT(RANK, sum_ns), OR_NULL("Time of these calls together.") });
 #undef RANK
 
 #define TYPE struct replay_type
 const struct record replay_type_record = OBJECT_RECORD(TYPE, "type", "Calls of one type.",
-	{ "type", TEXT_AT(TYPE, name),
+	{ "type", TEXT_AT(TYPE, type.name),
 		ALWAYS("Its name; the same as `value_type`, which JSON Lines have alone.") },
-	{ "value_type", TEXT_AT(TYPE, name),
+	{ "value_type", TEXT_AT(TYPE, type.name),
 		ALWAYS("Its name, under the name that JSON and JSON Lines share.") },
 	RUN_ROW(TYPE, run, FOR_PROGRAMS),
-	{ "count", COUNT_AT(TYPE, times.count), ALWAYS("Number of calls.") },
-	{ "sum_ns", NS_AT(TYPE, times.sum_ns), OR_NULL("Time of all calls together.") },
-	{ "min_ns", NS_AT(TYPE, times.min_ns),
+	{ "count", COUNT_AT(TYPE, type.times.count), ALWAYS("Number of calls.") },
+	{ "sum_ns", NS_AT(TYPE, type.times.sum_ns),
+		OR_NULL("Time of all calls together.") },
+	{ "min_ns", NS_AT(TYPE, type.times.min_ns),
 		OR_NULL("The shortest call; this and those below are null when there is none.") },
-	{ "p50_ns", NS_AT(TYPE, times.p50_ns),
+	{ "p50_ns", NS_AT(TYPE, type.times.p50_ns),
 		OR_NULL("50th percentile: half of the calls take no longer.") },
-	{ "p95_ns", NS_AT(TYPE, times.p95_ns), OR_NULL("95th percentile.") },
-	{ "max_ns", NS_AT(TYPE, times.max_ns), OR_NULL("The longest call.") },
-	{ "approx", BOOL_AT(TYPE, times.approx),
+	{ "p95_ns", NS_AT(TYPE, type.times.p95_ns), OR_NULL("95th percentile.") },
+	{ "max_ns", NS_AT(TYPE, type.times.max_ns), OR_NULL("The longest call.") },
+	{ "approx", BOOL_AT(TYPE, type.times.approx),
 		ALWAYS("Always false: the percentiles are exact.") },
-	{ "ranks", EACH(each_rank_of_type, type_of_rank_record),
+	{ "ranks", LIST_AT(TYPE, type.ranks, type.rank_count, type_of_rank_record),
 		ALWAYS("The same by rank, for ranks that call it.") });
 
 /* The row `all` is of the wall clock, not of calls. */
@@ -236,9 +201,9 @@ static struct value get_type(struct subject of)
 {
 	const TYPE *type = of.object;
 
-	return text_is(text_of_span(type->name), text_of(SIX[0]))
+	return text_is(text_of_span(type->type.name), text_of(SIX[0]))
 		       ? value_word("wall time")
-		       : value_name(text_of_span(type->name));
+		       : value_name(text_of_span(type->type.name));
 }
 
 /* Of the row `all` that is the number of steps on all ranks, not of calls. */
@@ -246,18 +211,18 @@ static struct value get_calls(struct subject of)
 {
 	const TYPE *type = of.object;
 
-	return text_is(text_of_span(type->name), text_of(SIX[0]))
+	return text_is(text_of_span(type->type.name), text_of(SIX[0]))
 		       ? value_absent()
-		       : value_count(type->times.count);
+		       : value_count(type->type.times.count);
 }
 
 static const struct record type_row_record =
-	RECORD_OF(RECORD_OBJECT, TYPE, { "type", NAME_AT(TYPE, name), FOR_PROGRAMS },
+	RECORD_OF(RECORD_OBJECT, TYPE, { "type", NAME_AT(TYPE, type.name), FOR_PROGRAMS },
 		{ "type", GET(FIELD_NAME, get_type), FOR_PEOPLE },
 		{ "run", COUNT_AT(TYPE, run), OF_RUNS },
-		{ "count", COUNT_AT(TYPE, times.count), FOR_PROGRAMS },
+		{ "count", COUNT_AT(TYPE, type.times.count), FOR_PROGRAMS },
 		{ "calls", GET(FIELD_COUNT, get_calls), FOR_PEOPLE },
-		{ "sum_ns", NS_AT(TYPE, times.sum_ns), .label = "total ms" },
+		{ "sum_ns", NS_AT(TYPE, type.times.sum_ns), .label = "total ms" },
 		{ "rank_mean_ns", NS_AT(TYPE, mean_ns), .label = "per rank", OF_RANKS },
 		{ "rank_min_ns", NS_AT(TYPE, min.ns), FOR_PROGRAMS },
 		{ "min_rank", INTEGER_AT(TYPE, min.rank), FOR_PROGRAMS },
@@ -267,10 +232,10 @@ static const struct record type_row_record =
 		{ "max_rank", INTEGER_AT(TYPE, max.rank), FOR_PROGRAMS },
 		{ "max (rank)", CHARS_AT(TYPE, max.text), IF_SET(TYPE, max.text[0]),
 			OF_MOST, FOR_PEOPLE, .right = true },
-		{ "min_ns", NS_AT(TYPE, times.min_ns), .label = "min", OF_CALLS },
-		{ "p50_ns", NS_AT(TYPE, times.p50_ns), .label = "p50", OF_CALLS },
-		{ "p95_ns", NS_AT(TYPE, times.p95_ns), .label = "p95", OF_CALLS },
-		{ "max_ns", NS_AT(TYPE, times.max_ns), .label = "max", OF_CALLS },
+		{ "min_ns", NS_AT(TYPE, type.times.min_ns), .label = "min", OF_CALLS },
+		{ "p50_ns", NS_AT(TYPE, type.times.p50_ns), .label = "p50", OF_CALLS },
+		{ "p95_ns", NS_AT(TYPE, type.times.p95_ns), .label = "p95", OF_CALLS },
+		{ "max_ns", NS_AT(TYPE, type.times.max_ns), .label = "max", OF_CALLS },
 		{ "percent_of_all", SHARE_AT(TYPE, percent), .null = true, .label = "%",
 			.digits = 1, NOT_OF_RUN_CALLS },
 		{ "of run 1", SHARE_AT(TYPE, ratio), .digits = 2, .times = true, OF_RUNS,
@@ -278,7 +243,8 @@ static const struct record type_row_record =
 
 static bool is_shown(const TYPE *type, bool regions)
 {
-	return type->times.count != 0 && (!regions || fsdp_type_is_region(type->name));
+	return type->type.times.count != 0 &&
+	       (!regions || fsdp_type_is_region(type->type.name));
 }
 
 /* A type is where the first run with it has it; the other runs follow. */
@@ -301,7 +267,7 @@ bool replay_show_types(struct replay *replay, bool regions)
 
 		for (next = begin; next < end && next->run == begin->run; next++)
 			if (!next->absent)
-				places[count++] = (struct place){ next->times.sum_ns,
+				places[count++] = (struct place){ next->type.times.sum_ns,
 					(size_t)(next - types) };
 		count = top_of(replay, places, count);
 		for (size_t i = 0; i < count; i++)
@@ -391,100 +357,18 @@ static void print_separated(
 
 /* ---- steps ---- */
 
-enum { COMPUTE, COMM, EXPOSED, IDLE, PARTS };
-
-/* What a step costs over all ranks, and the rank that takes longest. */
-struct replay_step {
-	int64_t step, rank, ts_ns, mean_ns, max_ns;
-	int64_t parts[PARTS]; /* or FSDP_ABSENT */
-	int64_t ranks, devices;
-	uint64_t run;
-};
-
-static int compare_steps(const void *a, const void *b)
-{
-	const struct replay_step *left = a, *right = b;
-	int order = compare_numbers(left->step, right->step);
-
-	if (order == 0)
-		order = compare_numbers(left->rank, right->rank);
-	return order != 0 ? order : compare_numbers(left->ts_ns, right->ts_ns);
-}
-
 /* A single rank is its own worst. */
 #define OF_SEVERAL .machine_only = 0x55
-#define STEP struct replay_step
+#define STEP struct fsdp_step_cost
 static const struct record cost_record = RECORD_OF(RECORD_OBJECT, STEP,
 	{ "step", INTEGER_AT(STEP, step) }, { "run", COUNT_AT(STEP, run), FOR_PROGRAMS },
 	{ "mean_ns", NS_AT(STEP, mean_ns), .label = "ms" },
 	{ "max_ns", NS_AT(STEP, max_ns), .label = "max", OF_SEVERAL },
-	{ "max_rank", INTEGER_AT(STEP, rank), .label = "on rank", OF_SEVERAL },
-	{ "compute_busy_ns", NS_AT(STEP, parts[COMPUTE]), .label = "compute" },
-	{ "comm_busy_ns", NS_AT(STEP, parts[COMM]), .label = "comm" },
-	{ "exposed_ns", NS_AT(STEP, parts[EXPOSED]), .label = "exposed" },
-	{ "idle_ns", NS_AT(STEP, parts[IDLE]), .label = "idle" });
-
-/* One row per step of each run. */
-static bool list_steps(struct replay *replay)
-{
-	replay->steps = calloc(replay_step_count(replay) + 1, sizeof *replay->steps);
-	for (size_t i = 0; replay->steps != NULL && i < replay->run_count; i++) {
-		struct replay run = replay_run(replay, i);
-		STEP *list = &replay->steps[replay->step_count], *last = NULL;
-		size_t count = 0;
-
-		for (size_t j = 0; j < run.count; j++) {
-			const struct fsdp_recording *one =
-				fsdp_recording_by_rank(run.recordings, j);
-
-			for (size_t k = 0; k < one->step_count; k++) {
-				const struct fsdp_step *step = &one->steps[k];
-				STEP *row = &list[count++];
-
-				*row = (STEP){ step->step, one->rank, step->ts_ns,
-					step->dur_ns, step->dur_ns, .ranks = 1,
-					.run = run.nth };
-				if (!step->has_device)
-					continue;
-				row->devices = 1;
-				row->parts[COMPUTE] = step->device.compute_busy_ns;
-				row->parts[COMM] = step->device.comm_busy_ns;
-				if (step->device.exposed_ns != FSDP_ABSENT)
-					row->parts[EXPOSED] = step->device.exposed_ns;
-				row->parts[IDLE] = step->idle_ns;
-			}
-		}
-		qsort(list, count, sizeof *list, compare_steps);
-		for (size_t k = 0; k < count; k++)
-			if (last != NULL && last->step == list[k].step) {
-				/* Adds a step of another rank. Sums fit: each is less
-				 * than a week, and there is one a rank. */
-				if (list[k].max_ns > last->max_ns) {
-					last->max_ns = list[k].max_ns;
-					last->rank = list[k].rank;
-				}
-				last->mean_ns += list[k].mean_ns;
-				for (size_t part = 0; part < PARTS; part++)
-					last->parts[part] += list[k].parts[part];
-				last->ranks += list[k].ranks;
-				last->devices += list[k].devices;
-			} else
-				*(last = &replay->steps[replay->step_count++]) = list[k];
-	}
-	bool on_host = replay_find_collectives(replay).layer == FSDP_LAYER_HOST;
-	for (size_t i = 0; i < replay->step_count; i++) {
-		STEP *row = &replay->steps[i];
-
-		row->mean_ns /= row->ranks;
-		for (size_t k = 0; k < PARTS; k++)
-			row->parts[k] =
-				row->devices == 0 ||
-						(on_host && (k == COMM || k == EXPOSED))
-					? FSDP_ABSENT
-					: row->parts[k] / row->devices;
-	}
-	return replay->steps != NULL;
-}
+	{ "max_rank", INTEGER_AT(STEP, max_rank), .label = "on rank", OF_SEVERAL },
+	{ "compute_busy_ns", NS_AT(STEP, compute_ns), .label = "compute" },
+	{ "comm_busy_ns", NS_AT(STEP, comm_ns), .label = "comm" },
+	{ "exposed_ns", NS_AT(STEP, exposed_ns), .label = "exposed" },
+	{ "idle_ns", NS_AT(STEP, idle_ns), .label = "idle" });
 
 /* ---- ranks ---- */
 
@@ -536,7 +420,8 @@ static void print_rank(struct replay *run, const struct record_table *table,
 	const struct fsdp_recording *one, int64_t straggler)
 {
 	const struct fsdp_matching *matching = &run->summary->matching;
-	const struct fsdp_type_times *all = replay_type_of(one, text_of("all"));
+	const struct fsdp_type_times *all =
+		fsdp_type_find(one->types, one->type_count, span_of_text(text_of("all")));
 	const struct fsdp_device_times *base = &one->base;
 	RANK row = { *one, .all_ns = all != NULL ? all->times.sum_ns : FSDP_ABSENT,
 		.comm_ns = one->layer != FSDP_LAYER_HOST && one->has_device
@@ -599,9 +484,10 @@ bool replay_show_ranks(struct replay *replay)
 
 /* Matched over ranks, or one of a single rank: then what both have is in `match` too. */
 struct collective {
+	const struct fsdp_recordings *of; /* the run */
+	uint64_t run;
+	size_t at; /* in it */
 	bool is_match;
-	struct replay of; /* the run */
-	size_t at;        /* in it */
 	struct fsdp_match match;
 	struct fsdp_collective own;
 	double algbw, busbw; /* below 0: absent */
@@ -609,19 +495,19 @@ struct collective {
 
 _Static_assert(sizeof(struct collective) <= RECORD_ROOM, "room for one");
 
-static size_t collectives_of(const struct replay *run)
+static size_t count_collectives(const struct fsdp_recordings *run)
 {
-	const struct fsdp_matching *matching = &run->summary->matching;
+	const struct fsdp_matching *matching = &fsdp_recordings_summary(run)->matching;
 
-	return matching->by != NULL
-		       ? matching->match_count
-		       : fsdp_recording_by_rank(run->recordings, 0)->collective_count;
+	return matching->by != NULL ? matching->match_count
+				    : fsdp_recording_by_rank(run, 0)->collective_count;
 }
 
 /* The one at one->at of the run one->of. */
 static void fill_collective(struct collective *one)
 {
-	const struct fsdp_matching *matching = &one->of.summary->matching;
+	const struct fsdp_matching *matching =
+		&fsdp_recordings_summary(one->of)->matching;
 	struct fsdp_match *match = &one->match;
 
 	one->is_match = matching->by != NULL;
@@ -629,8 +515,8 @@ static void fill_collective(struct collective *one)
 	if (one->is_match) {
 		*match = matching->matches[one->at];
 	} else {
-		fsdp_recording_collective(fsdp_recording_by_rank(one->of.recordings, 0),
-			one->at, &one->own);
+		fsdp_recording_collective(
+			fsdp_recording_by_rank(one->of, 0), one->at, &one->own);
 		*match = (struct fsdp_match){ .type = one->own.type,
 			.group = one->own.group,
 			.seq = one->own.seq,
@@ -645,17 +531,18 @@ static void fill_collective(struct collective *one)
 
 const void *replay_each_collective(struct subject of, size_t i, void *room)
 {
-	const struct replay *replay = of.context;
+	const struct fsdp_recordings *all =
+		((const struct replay *)of.context)->recordings;
 	struct collective *one = room;
 
 	if (i == 0)
-		*one = (struct collective){ .of = replay_run(replay, 0) };
+		*one = (struct collective){ .of = fsdp_recordings_run(all, 0), .run = 1 };
 	else
 		one->at++;
-	for (; one->at == collectives_of(&one->of); one->at = 0) {
-		if (one->of.nth == replay->run_count)
+	for (; one->at == count_collectives(one->of); one->at = 0) {
+		if (one->run == fsdp_recordings_run_count(all))
 			return NULL;
-		one->of = replay_run(replay, one->of.nth);
+		one->of = fsdp_recordings_run(all, one->run++);
 	}
 	fill_collective(one);
 	return one;
@@ -697,18 +584,6 @@ static struct value get_group(struct subject of)
 	return is_match(of) && group.size == 0 ? value_absent() : value_text(group);
 }
 
-static const void *each_rank(struct subject of, size_t i, void *room)
-{
-	const struct collective *one = of.object;
-
-	if (i == one->match.recording_count)
-		return NULL;
-	*(int64_t *)room =
-		fsdp_recording_by_rank(one->of.recordings, one->match.recordings[i])
-			->rank;
-	return room;
-}
-
 static const struct record of_group_record = RECORD_OF(RECORD_OBJECT, COLLECTIVE,
 	{ "group", GET(FIELD_TEXT, get_group), FOR_PROGRAMS,
 		OR_NULL("Process group; null where ranks were matched without one.") });
@@ -716,7 +591,7 @@ const struct record replay_collective_record = OBJECT_RECORD(COLLECTIVE, "collec
 	"A collective: matched over several ranks, or that of a single rank.",
 	{ "index", COUNT_AT(COLLECTIVE, match.index), .has = is_match, IN_OBJECTS,
 		ABOUT("Position among all collectives, those included that are omitted.") },
-	RUN_ROW(COLLECTIVE, of.nth, IN_OBJECTS),
+	RUN_ROW(COLLECTIVE, run, IN_OBJECTS),
 	{ "ts_ns", NS_AT(COLLECTIVE, own.ts_ns), .has = is_own, IN_OBJECTS,
 		ABOUT("Start, of a single rank.") },
 	{ "dur_ns", NS_AT(COLLECTIVE, own.dur_ns), .has = is_own, IN_OBJECTS,
@@ -736,8 +611,8 @@ const struct record replay_collective_record = OBJECT_RECORD(COLLECTIVE, "collec
 		.label = "skew ms", NOT_IN_OBJECTS },
 	{ "last_rank", INTEGER_AT(COLLECTIVE, match.last_rank), .has = is_match,
 		.label = "last", NOT_IN_OBJECTS },
-	{ "ranks", EACH(each_rank, record_integers), .has = is_match, IN_OBJECTS,
-		ABOUT("Ranks that took part.") },
+	{ "ranks", LIST_AT(COLLECTIVE, match.ranks, match.rank_count, record_integers),
+		.has = is_match, IN_OBJECTS, ABOUT("Ranks that took part.") },
 	{ "first_rank", INTEGER_AT(COLLECTIVE, match.first_rank), .has = is_match,
 		IN_OBJECTS, ABOUT("The rank that began first.") },
 	{ "last_rank", INTEGER_AT(COLLECTIVE, match.last_rank), .has = is_match,
@@ -760,13 +635,13 @@ const struct record replay_collective_record = OBJECT_RECORD(COLLECTIVE, "collec
 		ABOUT("Bytes by time, in 10^9 bytes a second with six decimals: by `transfer_ns`, of a single rank by `dur_ns`.") },
 	{ "busbw_GBps", SHARE_AT(COLLECTIVE, busbw), .label = "busbw GB/s", .digits = 6,
 		ABOUT("The same for the bus.") },
-	{ "run", COUNT_AT(COLLECTIVE, of.nth), IN_ROWS });
+	{ "run", COUNT_AT(COLLECTIVE, run), IN_ROWS });
 
 static bool show_collectives(struct replay *run)
 {
 	static const struct table like = { .key = "collectives", .text_only = true };
-	struct collective one = { .of = *run };
-	size_t count = collectives_of(run);
+	struct collective one = { .of = run->recordings, .run = run->nth };
+	size_t count = count_collectives(one.of);
 	struct place *places = malloc((count + 1) * sizeof *places);
 	struct record_table table;
 
@@ -857,25 +732,10 @@ static const struct record unassigned_record =
 			ALWAYS("Number of reduce-scatters and all-reduces.") },
 		{ "reduce_ns", NS_AT(REST, reduce_ns), ALWAYS("Their time.") });
 
-static REST unassigned_of(const struct replay *replay)
-{
-	const struct fsdp_recording *one;
-	REST sum = { 0 };
-
-	for (size_t i = 0; (one = fsdp_recording_by_rank(replay->recordings, i)) != NULL;
-		i++) {
-		sum.gathers += one->unassigned.gathers;
-		sum.reduces += one->unassigned.reduces;
-		sum.gather_ns += one->unassigned.gather_ns;
-		sum.reduce_ns += one->unassigned.reduce_ns;
-	}
-	return sum;
-}
-
 const struct record replay_units = RECORD_OF(RECORD_OBJECT, struct replay,
 	{ "units", LIST_AT(struct replay, units, unit_count, unit_record),
 		ALWAYS("With `--by=unit`: units in the order of their names, forward before backward.") },
-	{ "unassigned", OBJECT_AT(struct replay, unassigned, unassigned_record),
+	{ "unassigned", OBJECT_AT(struct replay, totals.unassigned, unassigned_record),
 		.always = true });
 
 /* "20", "20,24"; what has no room is replaced by a mark. */
@@ -899,7 +759,6 @@ static bool list_units(struct replay *replay)
 {
 	size_t count = 0;
 
-	replay->unassigned = unassigned_of(replay);
 	for (size_t i = 0; i < replay->run_count; i++)
 		count += fsdp_recordings_summary(
 			fsdp_recordings_run(replay->recordings, i))
@@ -1221,7 +1080,7 @@ static void show_steps(struct replay *run)
 	static const struct table like = { .key = "steps", .text_only = true };
 	struct fsdp_loss loss;
 
-	if (replay_step_count(run) == 0)
+	if (run->totals.step_count == 0)
 		return;
 	show_rows(run, OF_STEPS, run->count > 1, INT64_MAX, NULL);
 	fsdp_recordings_allocator_loss(run->recordings, &loss);
@@ -1240,7 +1099,7 @@ static void show_units(struct replay *run)
 	};
 	enum fsdp_unit_source from =
 		fsdp_recording_by_rank(run->recordings, 0)->units_from;
-	REST rest = unassigned_of(run);
+	REST rest = run->totals.unassigned;
 	const UNIT none = { .label = "(no unit)",
 		.unit.phase = FSDP_PHASE_NONE,
 		.unit.gathers = { .kernels = rest.gathers,
@@ -1311,17 +1170,13 @@ static void show_idle(struct replay *run)
 bool replay_show_table(struct replay *run)
 {
 	unsigned list = find_list(run);
-	bool good = true, has_device = false;
-	const struct fsdp_recording *one;
 	const char *none = NULL;
+	bool good = true;
 	size_t count = 0;
 
-	for (size_t i = 0; (one = fsdp_recording_by_rank(run->recordings, i)) != NULL;
-		i++)
-		has_device |= one->has_device;
 	if (list != LIST_COUNT) {
-		none = list == OF_IDLES && has_device ? "no device was idle"
-						      : LISTS[list].none;
+		none = list == OF_IDLES && run->totals.has_device ? "no device was idle"
+								  : LISTS[list].none;
 		rows_of(run, &LISTS[list], run->nth, &count);
 	}
 	if (list == OF_STEPS)
@@ -1356,7 +1211,7 @@ bool replay_show_table(struct replay *run)
 	} else if (list == OF_IDLES)
 		show_idle(run);
 	else if (replay_shows_only(run, "collective")) {
-		count = collectives_of(run);
+		count = count_collectives(run->recordings);
 		good = show_collectives(run);
 		none = fsdp_recording_by_rank(run->recordings, 0)->collective_count == 0
 			       ? LISTS[OF_GROUPS].none
@@ -1369,7 +1224,7 @@ bool replay_show_table(struct replay *run)
 	}
 	if (none == NULL || count != 0)
 		return good;
-	if (!run->has_traces)
+	if (!run->totals.has_traces)
 		none = "SimpleProfiler records calls by type alone: leave --by out";
 	if (answer_has_output(run->run, "text"))
 		out_line(run->run->out, NULL, "%s", none);
@@ -1407,7 +1262,7 @@ bool replay_list(struct replay *replay)
 		return false;
 	switch (find_list(replay)) {
 	case OF_STEPS:
-		return list_steps(replay);
+		return fsdp_recordings_steps(all, &replay->steps, &replay->step_count);
 	case OF_UNITS:
 		return list_units(replay);
 	case OF_GROUPS:

@@ -193,7 +193,24 @@ struct fsdp_type_times {
 	struct fsdp_span name;
 	/* Of all calls of this type. */
 	struct fsdp_times times;
+	/* In fsdp_summary: the same of each rank that has any, by rank. */
+	const struct fsdp_type_rank *ranks;
+	size_t rank_count;
 };
+
+/** What one rank spent on calls of a type. */
+struct fsdp_type_rank {
+	/* The rank. */
+	int64_t rank;
+	/* Calls. */
+	uint64_t count;
+	/* Their sum, or FSDP_ABSENT. */
+	int64_t sum_ns;
+};
+
+/** The one of this name among the types of a recording or a summary; NULL: none. */
+FSDP_API const struct fsdp_type_times *fsdp_type_find(
+	const struct fsdp_type_times *types, size_t count, struct fsdp_span name);
 
 /** How often something occurred, and how long it took in all; the sum is FSDP_ABSENT
  * if it is not of things that take time, or does not fit. */
@@ -755,9 +772,9 @@ struct fsdp_match {
 	uint64_t index;
 	/* Type, process group, and number within the group; absent where not recorded. */
 	struct fsdp_span type, group, seq;
-	/* Indices of the recordings (fsdp_recording) that took part, by rank. */
-	const uint32_t *recordings;
-	size_t recording_count;
+	/* The ranks that took part. */
+	const int64_t *ranks;
+	size_t rank_count;
 	/* Global ranks that began first and last. */
 	int64_t first_rank, last_rank;
 	/* Last start less first start: what the first rank waited for the last one. */
@@ -922,6 +939,53 @@ struct fsdp_summary {
 /** Never NULL. */
 FSDP_API const struct fsdp_summary *fsdp_recordings_summary(
 	const struct fsdp_recordings *recordings);
+
+/** What the recordings of a set, or of a run, have in all. */
+struct fsdp_totals {
+	/* Steps of all ranks. */
+	size_t step_count;
+	/* Ranks of the job, or FSDP_ABSENT. */
+	int64_t world_size;
+	/* Where collectives are counted: on the device, if any recording has them there.
+	 */
+	enum fsdp_comm_layer layer;
+	/* Collectives, and these by how their type is known (fsdp_recording.resolution).
+	 */
+	uint64_t collectives, resolution[FSDP_BY_COUNT];
+	/* Some recording has work on a device; is a trace; has something that takes time:
+	 * an operator, a kernel, a collective, a region of SimpleProfiler. */
+	bool has_device, has_traces, has_times;
+	/* Of traces: events that count, events that do not, and those of no category, as
+	 * other profilers write them. */
+	uint64_t events, dropped, bare;
+	/* Dumps of SimpleProfiler. */
+	uint64_t dumps;
+	/* With options.units: what is of no unit. */
+	struct fsdp_time_without_unit unassigned;
+};
+
+/** Never fails. */
+FSDP_API struct fsdp_totals fsdp_recordings_totals(
+	const struct fsdp_recordings *recordings);
+
+/** What a step costs over the ranks of a run. */
+struct fsdp_step_cost {
+	/* The run, from 1, and the number of the step. */
+	uint64_t run;
+	int64_t step;
+	/* How many ranks have it, and how many of these with work on a device. */
+	uint64_t ranks, devices;
+	/* Its length: the mean, the longest, and the first rank that has the longest. */
+	int64_t mean_ns, max_ns, max_rank;
+	/* Means over devices: fsdp_step.device and idle_ns. FSDP_ABSENT: no device; the
+	 * first two also where the host has the collectives. */
+	int64_t comm_ns, exposed_ns, compute_ns, idle_ns;
+};
+
+/** The steps of each run by number. The caller frees the list, in any case. False: out of
+ * memory. */
+FSDP_API bool fsdp_recordings_steps(const struct fsdp_recordings *recordings,
+	struct fsdp_step_cost **ret_steps, size_t *ret_count);
 
 /* ---- what a step costs, and where time is lost ---- */
 
