@@ -418,9 +418,9 @@ static void add_calls(
 {
 	size_t count = one->collective_count;
 	struct call *calls = calloc(count + 1, sizeof *calls);
-	int64_t *exposed = fsdp_recording_exposed(one), nth = 0;
+	int64_t nth = 0;
 
-	at->failed |= calls == NULL || exposed == NULL;
+	at->failed |= calls == NULL;
 	for (size_t i = 0; !at->failed && i < count; i++) {
 		fsdp_recording_collective(one, i, &calls[i].call);
 		calls[i].index = i;
@@ -439,11 +439,10 @@ static void add_calls(
 			row.key.nth = nth;
 		if (at->samples == NULL)
 			row.key.size = call->group_size;
-		row.exposed_ns = exposed[calls[i].index];
+		row.exposed_ns = call->exposed_ns;
 		add_values(at, row, "time", call->step, 1, call->dur_ns);
 	}
 	free(calls);
-	free(exposed);
 }
 
 /* By cause, and by what ends the gaps or by rank. */

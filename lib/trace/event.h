@@ -179,9 +179,12 @@ static inline struct fsdp_comm *fsdp_comm_at(const struct fsdp_vec *list, size_t
 	return fsdp_vec_at(list, index);
 }
 
-/* How long the device of a recording computed within a time. */
+/* How long the device of a recording computed within a time, and how long a kernel of a
+ * collective ran while it did not. */
 int64_t fsdp_computed(
 	const struct fsdp_recording *recording, int64_t begin_ns, int64_t end_ns);
+int64_t fsdp_comm_exposed(
+	const struct fsdp_recording *recording, const struct fsdp_comm *comm);
 
 /*
  * What the time of one rank went to, in a fixed number of cells however long it took: a

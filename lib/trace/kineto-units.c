@@ -573,8 +573,7 @@ static void add_collective(struct settling *at, size_t i, uint32_t row_index)
 		is_gather(comm) ? &row->gathers : &row->reduces;
 	int64_t end_ns = comm->ts_ns + comm->dur_ns;
 	int64_t exposed_ns =
-		at->device ? comm->dur_ns - fsdp_computed(&kineto->reading->recording,
-						    comm->ts_ns, end_ns)
+		at->device ? fsdp_comm_exposed(&kineto->reading->recording, comm)
 			   : FSDP_ABSENT;
 	bool overflow = false;
 	uint32_t stream = kineto->places[comm->order].stream, group_id;

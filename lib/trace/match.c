@@ -490,6 +490,13 @@ int64_t fsdp_computed(
 	return computed_until(recording, end_ns) - computed_until(recording, begin_ns);
 }
 
+int64_t fsdp_comm_exposed(
+	const struct fsdp_recording *recording, const struct fsdp_comm *comm)
+{
+	return comm->dur_ns -
+	       fsdp_computed(recording, comm->ts_ns, comm->ts_ns + comm->dur_ns);
+}
+
 void fsdp_recording_collective(const struct fsdp_recording *recording, size_t index,
 	struct fsdp_collective *ret_collective)
 {
@@ -510,6 +517,9 @@ void fsdp_recording_collective(const struct fsdp_recording *recording, size_t in
 		.ranks = sort->ranks,
 		.bytes = comm->bytes,
 		.group_size = sort->group_size,
+		.exposed_ns = recording->layer == FSDP_LAYER_DEVICE
+				      ? fsdp_comm_exposed(recording, comm)
+				      : FSDP_ABSENT,
 		.step = in_step ? steps[low - 1].step : FSDP_ABSENT };
 	if ((comm->seq & FSDP_COMM_NUMBER) != 0) {
 		snprintf(one->digits, sizeof one->digits, "%u",

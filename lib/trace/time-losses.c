@@ -521,71 +521,37 @@ void fsdp_recordings_unit_note(
 		append(ret_note, " and %zu more", count - NAMED);
 }
 
-/* ---- what is exposed ---- */
+/* ---- the largest loss ---- */
 
-int64_t *fsdp_recording_exposed(const struct fsdp_recording *recording)
+/* The type of collectives with the most exposed time; FSDP_TIME_OTHER: none has any. */
+static enum fsdp_time_type find_most_exposed(const struct fsdp_recordings *run)
 {
-	size_t count = recording->collective_count;
-	int64_t *exposed = calloc(count + 1, sizeof *exposed);
-
-	for (size_t i = 0; exposed != NULL && i < count; i++) {
-		struct fsdp_collective call;
-
-		fsdp_recording_collective(recording, i, &call);
-		exposed[i] = recording->layer != FSDP_LAYER_DEVICE
-				     ? FSDP_ABSENT
-				     : call.dur_ns - fsdp_computed(recording, call.ts_ns,
-							     call.ts_ns + call.dur_ns);
-	}
-	return exposed;
-}
-
-/* The type of collectives with the most exposed time; empty: no exposed time, or unknown.
- */
-static bool find_most_exposed(
-	const struct fsdp_recordings *run, struct fsdp_span *ret_type)
-{
-	struct {
-		struct fsdp_span type;
-		double ns;
-	} all[32] = { 0 }, *most = &all[0]; /* the library has fewer types */
-	struct fsdp_collective call;
-	size_t known = 0, at;
+	double ns[FSDP_TIME_COUNT + 1] = { 0 };
+	enum fsdp_time_type most = FSDP_TIME_OTHER;
 
 	for (size_t i = 0; i < fsdp_recording_count(run); i++) {
 		const struct fsdp_recording *one = fsdp_recording(run, i);
-		int64_t *exposed = fsdp_recording_exposed(one);
 
-		if (exposed == NULL)
-			return false;
-		for (size_t j = 0; j < one->collective_count; j++) {
-			fsdp_recording_collective(one, j, &call);
-			for (at = 0;
-				at < known && !fsdp_span_equal(all[at].type, call.type);)
-				at++;
-			if (at == sizeof all / sizeof *all || exposed[j] <= 0)
-				continue;
-			all[at].type = call.type;
-			all[at].ns += (double)exposed[j];
-			known += at == known;
-			if (all[at].ns > most->ns)
-				most = &all[at];
+		for (size_t j = 0;
+			one->layer == FSDP_LAYER_DEVICE && j < one->collective_count;
+			j++) {
+			const struct fsdp_comm *comm =
+				fsdp_comm_at(&one->collectives->list, j);
+
+			ns[comm->type] += (double)fsdp_comm_exposed(one, comm);
+			if (ns[comm->type] > ns[most])
+				most = (enum fsdp_time_type)comm->type;
 		}
-		free(exposed);
 	}
-	*ret_type = most->type;
-	return true;
+	return most;
 }
-
-/* ---- the largest loss ---- */
-
 static void set_loss(struct fsdp_loss *loss, const char *kind, double share)
 {
 	loss->kind = kind;
 	loss->percent = share;
 }
 
-bool fsdp_recordings_loss(const struct fsdp_recordings *run, const struct fsdp_cost *cost,
+void fsdp_recordings_loss(const struct fsdp_recordings *run, const struct fsdp_cost *cost,
 	struct fsdp_loss *ret_loss)
 {
 	struct fsdp_loss *loss = ret_loss;
@@ -594,7 +560,7 @@ bool fsdp_recordings_loss(const struct fsdp_recordings *run, const struct fsdp_c
 	snprintf(step, sizeof step, "; most of it in step %" PRId64, cost->cause_step);
 	*loss = (struct fsdp_loss){ .rank = FSDP_ABSENT };
 	if (!fsdp_recordings_are_complete(run))
-		return true;
+		return;
 	/* Whether waits for other ranks are most of what is lost. */
 	double exposed = cost->comm_on_host ? cost->idle : cost->exposed;
 	double lost = fmin(cost->waiting, exposed);
@@ -651,38 +617,32 @@ bool fsdp_recordings_loss(const struct fsdp_recordings *run, const struct fsdp_c
 	} else if (cost->exposed >= LEAST_LOSS) {
 		set_loss(loss, "exposed", cost->exposed);
 		/* Which collectives are exposed; why, if they are of units of FSDP. Of an
-		 * exchange the wait for the other rank is a part. False: out of memory.
-		 */
-		struct fsdp_span type;
+		 * exchange the wait for the other rank is a part. */
+		enum fsdp_time_type type = find_most_exposed(run);
+		bool is_exchange =
+			type == FSDP_TIME_ALL_TO_ALL || type == FSDP_TIME_SEND_RECV;
 		double exposed_ns = 0;
-		bool is_exchange;
 
-		if (!find_most_exposed(run, &type))
-			return false;
-		is_exchange = fsdp_span_is(type, "all_to_all") ||
-			      fsdp_span_is(type, "send_recv");
 		for (size_t i = 0; i < fsdp_recording_count(run); i++)
 			exposed_ns += fmax(
 				(double)fsdp_recording_by_rank(run, i)->base.exposed_ns,
 				0);
 		append(loss, "exposed communication (%.0f %%)", loss->percent);
 		if (!is_exchange && append_units(loss, run, exposed_ns / 2))
-			return true;
-		if (type.size != 0)
-			append(loss, ", most of it in %.*s", (int)type.size,
-				(const char *)type.data);
+			return;
+		if (type != FSDP_TIME_OTHER)
+			append(loss, ", most of it in %.*s",
+				FSDP_TEXT(fsdp_time_type_name(type)));
 		append(loss, "%s",
 			!is_exchange ? ": --by=group lists the process groups and sizes"
 			: fsdp_recording_count(run) == 1
 				? ": of its time, the wait for the partner is a part; traces of all ranks show the wait"
 				: ": of its time, the wait for the partner is a part; --by=collective lists the rank that came last");
-		return true;
 	} else {
 		set_loss(loss, "none", 0);
 		append(loss, "no time loss of %.0f %% or more: compute sets the pace",
 			LEAST_LOSS);
 	}
-	return true;
 }
 
 void fsdp_recordings_unit_loss(

@@ -326,7 +326,7 @@ static const struct record loss_record = OBJECT_RECORD(COST, "loss",
 		ABOUT("The rank that the others wait for.") },
 	{ "percent", NUMBER_AT(COST, loss.percent), .has = has_size,
 		ABOUT("Share of the time.") },
-	{ "sentence", TEXT_AT(COST, words),
+	{ "sentence", CHARS_AT(COST, loss.sentence),
 		ALWAYS("Meaning of the last line of the text.") });
 static const struct record cost_record = OBJECT_RECORD(COST, "cost",
 	"What a step costs: means over all ranks and steps.",

@@ -67,7 +67,6 @@ struct replay_cost {
 	struct fsdp_cost cost;
 	uint64_t run;
 	struct fsdp_loss loss;
-	struct text words; /* its sentence */
 };
 
 /* What one run of this command has at hand. */

@@ -132,8 +132,8 @@ struct fsdp_recording_options {
 	bool timeline;
 	/* fsdp_recording.units, the collectives of each FSDP unit; */
 	bool units;
-	/* fsdp_recording.computing and exposed, which fsdp_recording_exposed and the type
-	 * in fsdp_recordings_loss need; */
+	/* fsdp_recording.computing and exposed, which fsdp_collective.exposed_ns and the
+	 * type in fsdp_recordings_loss need; */
 	bool spans;
 	/* fsdp_recording.kernels, one row per name of a kernel; */
 	bool kernels;
@@ -319,6 +319,9 @@ struct fsdp_collective {
 	int64_t bytes;
 	/* Number of ranks of the group. */
 	int64_t group_size;
+	/* With options.spans: of dur_ns, while nothing computes; FSDP_ABSENT: not on the
+	 * device. */
+	int64_t exposed_ns;
 	/* The number of the step it is of, or FSDP_ABSENT. */
 	int64_t step;
 	char digits[12]; /* internal */
@@ -859,7 +862,7 @@ FSDP_API bool fsdp_recordings_read(const char *const *paths, size_t count,
 	struct fsdp_recordings **ret_recordings, struct fsdp_error **ret_error);
 
 /** Releases the set with everything that was taken from it, its runs included;
- * alignments and exposed times are the caller's own. NULL is fine. */
+ * alignments are the caller's own. NULL is fine. */
 FSDP_API void fsdp_recordings_free(struct fsdp_recordings *recordings);
 
 /** Number of recordings that could be read and were of a wanted kind; at least 1. */
@@ -1074,8 +1077,8 @@ FSDP_API bool fsdp_recording_lacks_kernels(const struct fsdp_recording *recordin
 FSDP_API bool fsdp_recordings_are_complete(const struct fsdp_recordings *run);
 
 /** The largest loss of a run; with options.spans the type of what is exposed, with
- * options.units its cause. False: out of memory. */
-FSDP_API bool fsdp_recordings_loss(const struct fsdp_recordings *run,
+ * options.units its cause. */
+FSDP_API void fsdp_recordings_loss(const struct fsdp_recordings *run,
 	const struct fsdp_cost *cost, struct fsdp_loss *ret_loss);
 
 /** With options.units: which collectives of units cost most, and why; without
@@ -1101,11 +1104,6 @@ FSDP_API const char *fsdp_unit_label(
  * steps. */
 FSDP_API void fsdp_recordings_allocator_loss(
 	const struct fsdp_recordings *run, struct fsdp_loss *ret_loss);
-
-/** With options.spans: of each collective of a recording, the time while nothing
- * computes, or FSDP_ABSENT without kernels. NULL: out of memory; the caller frees
- * it. */
-FSDP_API int64_t *fsdp_recording_exposed(const struct fsdp_recording *recording);
 
 /** What of traces is not known, or not as it seems, one sentence each: times of the
  * host, collectives without partners, launches without kernels, events of unknown
