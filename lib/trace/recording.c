@@ -21,13 +21,6 @@
 #include "trace/event.h"
 #include "trace/kineto.h"
 
-/* Orders recordings by rank, then as their paths came. */
-static void sort_by_rank(struct fsdp_recording **recordings, size_t count)
-{
-	FSDP_SORT(recordings, count, FSDP_BY_OF(recordings, rank),
-		FSDP_BY_OF(recordings, input));
-}
-
 /* What a recording is part of. */
 static const struct fsdp_trace_reading *reading_of(const struct fsdp_recording *recording)
 {
@@ -211,171 +204,143 @@ void fsdp_timeline_make(struct fsdp_joined *set)
 }
 
 /*
- * Cycles of the profiler: the runs to which several traces of a rank belong.
- */
-
-/* The traces of one rank: a part of the list. */
-struct cycles {
-	struct fsdp_recording **list;
-	size_t count;
-	bool timed; /* absolute times are known, and it is in order of them */
-};
-
-/* What is to be added to the times. Before PyTorch 2.3 a trace has no base, and they
- * count from 1970: no clock that counts from the start of a host is as far as 2001. */
-static int64_t cycle_base(const struct fsdp_recording *one)
-{
-	static const int64_t EPOCH_NS = INT64_C(1000000000) * 1000000000;
-	bool absolute = one->base_ns == FSDP_ABSENT && one->first_ts_ns >= EPOCH_NS;
-	return absolute ? 0 : one->base_ns;
-}
-
-static bool has_time(const struct fsdp_recording *one)
-{
-	int64_t base = cycle_base(one), end;
-	return base != FSDP_ABSENT && one->first_ts_ns != FSDP_ABSENT &&
-	       !__builtin_add_overflow(base, one->last_end_ns, &end);
-}
-
-static int64_t begin_of_cycle(const struct fsdp_recording *one)
-{
-	return cycle_base(one) + one->first_ts_ns;
-}
-
-static int compare_times(const void *a, const void *b)
-{
-	const struct fsdp_recording *left = *(struct fsdp_recording *const *)a;
-	const struct fsdp_recording *right = *(struct fsdp_recording *const *)b;
-	int64_t x = begin_of_cycle(left), y = begin_of_cycle(right);
-	if (x != y)
-		return x < y ? -1 : 1;
-	return left->input < right->input ? -1 : left->input > right->input;
-}
-
-/* Whether ranks of a run are set against each other by what is recorded of them. */
-static bool is_compared(const struct fsdp_recording *one)
-{
-	return one->kind == FSDP_RECORDING_KINETO ||
-	       one->kind == FSDP_RECORDING_EXEC_ORDER;
-}
-
-/* Those of the rank that comes first, in order of time if that is known. */
-static struct cycles cycles_of(struct fsdp_recording **list, size_t count)
-{
-	struct cycles cycles = { list, 1, has_time(list[0]) };
-	if (!is_compared(list[0]))
-		return cycles;
-	for (; cycles.count < count && list[cycles.count]->rank == list[0]->rank &&
-		list[cycles.count]->kind == list[0]->kind;
-		cycles.count++)
-		cycles.timed &= has_time(list[cycles.count]);
-	if (cycles.timed)
-		qsort(list, cycles.count, sizeof *list, compare_times);
-	return cycles;
-}
-
-static uint64_t distance(const struct fsdp_recording *a, const struct fsdp_recording *b)
-{
-	int64_t x = begin_of_cycle(a), y = begin_of_cycle(b);
-	return x < y ? (uint64_t)y - (uint64_t)x : (uint64_t)x - (uint64_t)y;
-}
-
-/* The runs of one job, after `first` others; how many. */
-static size_t number_job(struct fsdp_recording **sorted, size_t count, size_t first)
-{
-	struct cycles most = { NULL, 1, false }, one;
-	for (size_t i = 0; i < count; i += one.count) {
-		one = cycles_of(&sorted[i], count - i);
-		if (most.list == NULL || one.count > most.count)
-			most = one;
-	}
-	for (size_t i = 0; i < count; i += one.count) {
-		one = cycles_of(&sorted[i], count - i);
-		/* The run of each: the nearest of those that leave enough for the
-		 * following ones. */
-		bool near = one.timed && most.timed && one.count < most.count;
-		size_t next = 0;
-		for (size_t k = 0; k < one.count; k++, next++) {
-			size_t last = most.count - (one.count - k);
-			for (size_t run = next + 1; near && run <= last; run++)
-				if (distance(one.list[k], most.list[run]) <
-					distance(one.list[k], most.list[next]))
-					next = run;
-			one.list[k]->run = first + next + 1;
-		}
-	}
-	return most.count;
-}
-
-/* How many ranks the job has that a recording is of. Nothing sets the others against
- * recordings of other ranks. */
-static int64_t world_of(const struct fsdp_recording *one)
-{
-	return is_compared(one) ? one->world_size : FSDP_ABSENT;
-}
-
-static int compare_worlds(const void *a, const void *b)
-{
-	const struct fsdp_recording *left = *(struct fsdp_recording *const *)a;
-	const struct fsdp_recording *right = *(struct fsdp_recording *const *)b;
-	int64_t x = world_of(left), y = world_of(right);
-	if (x != y)
-		return x < y ? -1 : 1;
-	if (left->rank != right->rank)
-		return left->rank < right->rank ? -1 : 1;
-	return left->input < right->input ? -1 : left->input > right->input;
-}
-
-/* The first in time, or else of the paths, that is of no run yet; `count`: none. */
-static size_t find_first_cycle(struct fsdp_recording *const *list, size_t count)
-{
-	size_t first = count;
-	bool timed = true;
-	for (size_t i = 0; i < count; i++)
-		timed &= has_time(list[i]);
-	for (size_t i = 0; i < count; i++)
-		if (list[i]->run == 0 &&
-			(first == count ||
-				(timed ? compare_times(&list[i], &list[first]) < 0
-				       : list[i]->input < list[first]->input)))
-			first = i;
-	return first;
-}
-
-/*
- * Which traces of several ranks were recorded together. Several of one rank are cycles of
+ * Which recordings of several ranks were made together. Several of one rank are cycles of
  * its profiler, or a run before and after a change: in order of time, if they have
  * absolute times, else in the order of the paths. The nth of each rank belongs to the nth
  * run; those of a rank that lacks some belong to the runs that are nearest in time.
- *
- * `sorted` is in order of rank, then of paths, and may be put in another order. Sets the
- * run of each. Returns the number of runs. Traces of jobs of
- * different numbers of ranks are of different runs, those of the job that began first
- * before others.
+ * Recordings of jobs of different numbers of ranks are of different runs, those of the
+ * job that began first before others.
  */
-static size_t number_runs(struct fsdp_recording **sorted, size_t count)
+struct cycle {
+	struct fsdp_recording *of;
+	int64_t job, rank, begin_ns;
+	uint64_t input;
+	unsigned kind; /* enum fsdp_recording_kind */
+	bool timed;    /* begin_ns counts from 1970; else it is 0 */
+};
+
+/* Before PyTorch 2.3 a trace has no base, and its times count from 1970: no clock that
+ * counts from the start of a host is as far as 2001. */
+static struct cycle new_cycle(struct fsdp_recording *of)
 {
-	size_t runs = 0, at;
-	int64_t least = INT64_MAX, most = FSDP_ABSENT;
+	static const int64_t EPOCH_NS = INT64_C(1000000000) * 1000000000;
+	struct cycle cycle = {
+		.of = of, .rank = of->rank, .input = of->input, .kind = (unsigned)of->kind
+	};
+	int64_t base = of->base_ns, end;
+	if (base == FSDP_ABSENT && of->first_ts_ns >= EPOCH_NS)
+		base = 0;
+	cycle.timed = base != FSDP_ABSENT && of->first_ts_ns != FSDP_ABSENT &&
+		      !__builtin_add_overflow(base, of->last_end_ns, &end) &&
+		      !__builtin_add_overflow(base, of->first_ts_ns, &cycle.begin_ns);
+	return cycle;
+}
+
+/* Whether ranks of a run are set against each other by what is recorded of them. */
+static bool is_compared(unsigned kind)
+{
+	return kind == FSDP_RECORDING_KINETO || kind == FSDP_RECORDING_EXEC_ORDER;
+}
+
+/* How many there are of the rank that is first. */
+static size_t count_cycles(const struct cycle *list, size_t count)
+{
+	size_t of_rank = 1;
+	while (of_rank < count && is_compared(list->kind) &&
+		list[of_rank].job == list->job && list[of_rank].rank == list->rank &&
+		list[of_rank].kind == list->kind)
+		of_rank++;
+	return of_rank;
+}
+
+static uint64_t distance(const struct cycle *a, const struct cycle *b)
+{
+	return a->begin_ns < b->begin_ns ? (uint64_t)b->begin_ns - (uint64_t)a->begin_ns
+					 : (uint64_t)a->begin_ns - (uint64_t)b->begin_ns;
+}
+
+/* Numbers those of one rank, after `runs` of other jobs: as those of the rank with most,
+ * or as the nearest of these that leave enough for the ones that follow. */
+static void number_cycles(const struct cycle *list, size_t count,
+	const struct cycle *most, size_t most_count, size_t runs)
+{
+	bool near = list->timed && most->timed && count < most_count;
+	for (size_t k = 0, next = 0; k < count; k++, next++) {
+		size_t last = most_count - (count - k);
+		for (size_t run = next + 1; near && run <= last; run++)
+			if (distance(&list[k], &most[run]) <
+				distance(&list[k], &most[next]))
+				next = run;
+		list[k].of->run = runs + next + 1;
+	}
+}
+
+/* In order of job, rank, kind and time; without times, if one of a rank has none. */
+static void sort_cycles(struct cycle *list, size_t count)
+{
+	FSDP_SORT(list, count, FSDP_BY(list, job), FSDP_BY(list, rank),
+		FSDP_BY(list, kind), FSDP_BY(list, input));
+	for (size_t i = 0, next; i < count; i = next) {
+		bool timed = true;
+		next = i + count_cycles(&list[i], count - i);
+		for (size_t k = i; k < next; k++)
+			timed &= list[k].timed;
+		for (size_t k = i; !timed && k < next; k++) {
+			list[k].timed = false;
+			list[k].begin_ns = 0;
+		}
+	}
+	FSDP_SORT(list, count, FSDP_BY(list, job), FSDP_BY(list, rank),
+		FSDP_BY(list, kind), FSDP_BY(list, begin_ns), FSDP_BY(list, input));
+}
+
+/* Sets the run of each; how many there are. */
+static size_t number_runs(
+	struct fsdp_recording *const *list, size_t count, struct fsdp_arena *scratch)
+{
+	struct cycle *all = FSDP_TAKE(scratch, all, count);
+	int64_t *worlds = FSDP_TAKE(scratch, worlds, count);
+	size_t runs = 0, jobs = 0;
+	bool timed = true;
 	for (size_t i = 0; i < count; i++) {
-		int64_t world = world_of(sorted[i]);
-		if (world != FSDP_ABSENT && world < least)
-			least = world;
-		most = world > most ? world : most;
+		all[i] = new_cycle(list[i]);
+		timed &= all[i].timed;
+	}
+	/* Jobs as they begin, by their numbers of ranks. */
+	if (timed)
+		FSDP_SORT(all, count, FSDP_BY(all, begin_ns), FSDP_BY(all, input));
+	else
+		FSDP_SORT(all, count, FSDP_BY(all, input));
+	for (size_t i = 0; i < count; i++) {
+		int64_t world =
+			is_compared(all[i].kind) ? all[i].of->world_size : FSDP_ABSENT;
+		while ((size_t)all[i].job < jobs && worlds[all[i].job] != world)
+			all[i].job++;
+		if ((size_t)all[i].job == jobs)
+			worlds[jobs++] = world;
 	}
 	/* Unless several jobs are known, a trace without it is of the same as the others.
 	 */
-	if (least >= most)
-		return number_job(sorted, count, 0);
-	qsort(sorted, count, sizeof *sorted, compare_worlds);
-	while ((at = find_first_cycle(sorted, count)) != count) {
-		int64_t world = world_of(sorted[at]);
-		size_t first = at, next = at + 1;
-		while (first != 0 && world_of(sorted[first - 1]) == world)
-			first--;
-		while (next != count && world_of(sorted[next]) == world)
-			next++;
-		runs += number_job(&sorted[first], next - first, runs);
+	bool one = jobs == 1 ||
+		   (jobs == 2 && (worlds[0] == FSDP_ABSENT || worlds[1] == FSDP_ABSENT));
+	for (size_t i = 0; one && i < count; i++)
+		all[i].job = 0;
+	sort_cycles(all, count);
+	for (size_t i = 0, next; i < count; i = next) {
+		size_t most = i, most_count = 0, of_rank;
+		for (next = i; next < count && all[next].job == all[i].job;
+			next += of_rank) {
+			of_rank = count_cycles(&all[next], count - next);
+			if (of_rank > most_count) {
+				most = next;
+				most_count = of_rank;
+			}
+		}
+		for (size_t k = i; k < next; k += of_rank) {
+			of_rank = count_cycles(&all[k], count - k);
+			number_cycles(&all[k], of_rank, &all[most], most_count, runs);
+		}
+		runs += most_count;
 	}
 	return runs;
 }
@@ -1039,7 +1004,8 @@ static struct fsdp_recording **sort(struct fsdp_recordings *set, struct fsdp_are
 {
 	set->by_rank = FSDP_TAKE(arena, set->by_rank, set->count);
 	memcpy(set->by_rank, set->list, set->count * sizeof *set->list);
-	sort_by_rank(set->by_rank, set->count);
+	FSDP_SORT(set->by_rank, set->count, FSDP_BY_OF(set->by_rank, rank),
+		FSDP_BY_OF(set->by_rank, input));
 	return set->by_rank;
 }
 
@@ -1106,11 +1072,8 @@ static void read_all(void *context)
 	 * of the nth run. The set itself has all of them in order, and says what the
 	 * first run says. */
 	struct fsdp_arena *arena = &set->arena;
-	struct fsdp_recording **sorted = FSDP_TAKE(set->scratch, sorted, set->count);
 	struct fsdp_recordings *runs = set;
-	memcpy(sorted, set->list, set->count * sizeof *sorted);
-	sort_by_rank(sorted, set->count);
-	set->run_count = number_runs(sorted, set->count);
+	set->run_count = number_runs(set->list, set->count, set->scratch);
 	if (set->run_count != 1) {
 		/* Each run has its own list, which is a part of one that all share. */
 		struct fsdp_recording **lists = FSDP_TAKE(arena, lists, set->count);
