@@ -773,9 +773,9 @@ static void note_matching(const struct notes *to, const struct fsdp_recordings *
 static void note_missing(const struct notes *to, const struct fsdp_recordings *all)
 {
 	enum { NAMED = 4 };
-	size_t count = fsdp_recording_count(all), ranks = 0, used = 0;
+	size_t count = fsdp_recording_count(all), ranks = 0;
 	int64_t world = 0, rank = 0, last = FSDP_ABSENT;
-	char text[NAMED * 24] = "";
+	struct fsdp_loss text = { .sentence = "" };
 
 	for (size_t i = 0; i < count; i++) {
 		const struct fsdp_recording *one = fsdp_recording_by_rank(all, i);
@@ -783,9 +783,10 @@ static void note_missing(const struct notes *to, const struct fsdp_recordings *a
 		ranks += one->rank != last;
 		last = one->rank;
 	}
-	if (ranks < 2 || world <= last || world <= (int64_t)ranks)
+	int64_t missing = world - (int64_t)ranks;
+	if (ranks < 2 || world <= last || missing <= 0)
 		return;
-	if (world - (int64_t)ranks > NAMED) {
+	if (missing > NAMED) {
 		note(to,
 			"traces of %zu ranks, the job has %" PRId64
 			": a wait for the others is part of the time of collectives",
@@ -795,27 +796,38 @@ static void note_missing(const struct notes *to, const struct fsdp_recordings *a
 	for (size_t i = 0; rank < world; rank++) {
 		while (i < count && fsdp_recording_by_rank(all, i)->rank < rank)
 			i++;
-		if (i < count && fsdp_recording_by_rank(all, i)->rank == rank)
-			continue;
-		used += (size_t)snprintf(text + used, sizeof text - used, "%s%" PRId64,
-			used != 0 ? "," : "", rank);
+		if (i == count || fsdp_recording_by_rank(all, i)->rank != rank)
+			append(&text, "%s%" PRId64, text.sentence[0] != '\0' ? "," : "",
+				rank);
 	}
 	note(to,
 		"no trace of rank%s %s: a wait for %s is part of the time of collectives",
-		world - (int64_t)ranks == 1 ? "" : "s", text,
-		world - (int64_t)ranks == 1 ? "it" : "them");
+		missing == 1 ? "" : "s", text.sentence, missing == 1 ? "it" : "them");
 }
-
-enum { KINDS_NAMED = 4 };
 
 void fsdp_recordings_notes(const struct fsdp_recordings *recordings,
 	void (*add)(void *context, const char *sentence), void *context)
 {
+	enum { KINDS_NAMED = 4, BYTES_NAMED = 40 };
 	const struct notes to = { add, context };
-
 	const struct fsdp_recording *first = fsdp_recording_by_rank(recordings, 0);
+	const struct fsdp_recording *unknown = NULL, *ascend = NULL;
 	const struct fsdp_matching *matching =
 		&fsdp_recordings_summary(recordings)->matching;
+	uint64_t by_start = 0, lost = 0, launches = 0;
+	struct fsdp_loss kinds = { .sentence = "" };
+
+	for (size_t i = fsdp_recording_count(recordings); i-- > 0;) {
+		const struct fsdp_recording *one = fsdp_recording_by_rank(recordings, i);
+
+		by_start += one->by_start;
+		unknown = one->unknown_count != 0 ? one : unknown;
+		ascend = one->is_ascend ? one : ascend;
+		if (!fsdp_recording_lacks_kernels(one))
+			continue;
+		lost += one->launches_without_work;
+		launches += one->launches;
+	}
 	if (first->layer == FSDP_LAYER_HOST && first->backend.data != NULL &&
 		!fsdp_span_is(first->backend, "gloo"))
 		note(&to, "collective times are host launch times, not transfer times");
@@ -825,17 +837,6 @@ void fsdp_recordings_notes(const struct fsdp_recordings *recordings,
 		matching->aligned && is_by_position(matching))
 		note(&to, "no process groups in the trace; collectives matched by order");
 	/* What was put into steps by its start; which launches have no kernel. */
-	uint64_t by_start = 0, lost = 0, launches = 0;
-
-	for (size_t i = 0; i < fsdp_recording_count(recordings); i++) {
-		const struct fsdp_recording *one = fsdp_recording_by_rank(recordings, i);
-
-		by_start += one->by_start;
-		if (!fsdp_recording_lacks_kernels(one))
-			continue;
-		lost += one->launches_without_work;
-		launches += one->launches;
-	}
 	if (by_start != 0)
 		note(&to,
 			by_start == 1
@@ -850,36 +851,20 @@ void fsdp_recordings_notes(const struct fsdp_recordings *recordings,
 			" launches have no kernel here: lost by the profiler, or captured into a CUDA graph; compute is at least, idle at most what is shown",
 			lost, launches);
 	/* Kinds of events that are skipped, of the first recording that has any. */
-	char text[256] = "";
-	size_t used = 0;
-	for (size_t i = 0; i < fsdp_recording_count(recordings) && used == 0; i++) {
-		const struct fsdp_recording *one = fsdp_recording_by_rank(recordings, i);
-		for (size_t j = 0; j < one->unknown_count && j < KINDS_NAMED; j++) {
-			int size = snprintf(text + used, sizeof text - used,
-				"%s%" PRIu64 " %.*s", j != 0 ? ", " : "",
-				one->unknown[j].count,
-				(int)(one->unknown[j].name.size < 40
-						? one->unknown[j].name.size
-						: 40),
-				(const char *)one->unknown[j].name.data);
-			if (size > 0 && used + (size_t)size < sizeof text)
-				used += (size_t)size;
-		}
-		if (used != 0)
-			note(&to,
-				"rank %" PRId64
-				" has events of unknown kinds, skipped: %s%s",
-				one->rank, text,
-				one->unknown_count > KINDS_NAMED ? ", ..." : "");
-	}
-	for (size_t i = 0; i < fsdp_recording_count(recordings); i++)
-		if (fsdp_recording_by_rank(recordings, i)->is_ascend) {
-			note(&to,
-				"rank %" PRId64
-				" has a trace of torch_npu (Ascend): its device processes are not read",
-				fsdp_recording_by_rank(recordings, i)->rank);
-			break;
-		}
+	for (size_t i = 0;
+		unknown != NULL && i < unknown->unknown_count && i < KINDS_NAMED; i++)
+		append(&kinds, "%s%" PRIu64 " %.*s", i != 0 ? ", " : "",
+			unknown->unknown[i].count,
+			FSDP_TEXT_MOST(unknown->unknown[i].name, BYTES_NAMED));
+	if (unknown != NULL)
+		note(&to, "rank %" PRId64 " has events of unknown kinds, skipped: %s%s",
+			unknown->rank, kinds.sentence,
+			unknown->unknown_count > KINDS_NAMED ? ", ..." : "");
+	if (ascend != NULL)
+		note(&to,
+			"rank %" PRId64
+			" has a trace of torch_npu (Ascend): its device processes are not read",
+			ascend->rank);
 	note_missing(&to, recordings);
 	for (size_t i = 0; i < fsdp_recordings_run_count(recordings); i++)
 		note_matching(&to, fsdp_recordings_run(recordings, i));
