@@ -999,7 +999,8 @@ void fsdp_kineto_finish(struct fsdp_kineto *kineto)
 	fsdp_time_sums_init(&sums.types, kineto->reading->scratch);
 	fsdp_time_sums_init(&sums.kernels, kineto->reading->scratch);
 	fsdp_vec_init(&sums.streams, kineto->reading->scratch, sizeof(int64_t));
-	/* Categories and phases by name, and the categories that are not known. */
+	/* Categories and phases by name, and the categories that are not known. A category
+	 * may have no event with times. */
 	const struct fsdp_vec *categories = &kineto->words.categories;
 	const struct fsdp_vec *phases = &kineto->words.phases;
 	struct fsdp_tally *by_category = fsdp_trace_flat(kineto->reading, categories);
@@ -1008,11 +1009,14 @@ void fsdp_kineto_finish(struct fsdp_kineto *kineto)
 		FSDP_TAKE(&kineto->reading->arena, unknown, categories->count);
 	FSDP_SORT(by_category, categories->count, FSDP_BY(by_category, name));
 	FSDP_SORT(by_phase, phases->count, FSDP_BY(by_phase, name));
-	for (size_t i = 0; i < categories->count; i++)
+	for (size_t i = 0; i < categories->count; i++) {
+		if (by_category[i].count == 0)
+			continue;
 		if (!fsdp_kineto_has_category(by_category[i].name))
 			unknown[recording->unknown_count++] = by_category[i];
+		by_category[recording->category_count++] = by_category[i];
+	}
 	recording->categories = by_category;
-	recording->category_count = categories->count;
 	recording->phases = by_phase;
 	recording->phase_count = phases->count;
 	recording->unknown = unknown;

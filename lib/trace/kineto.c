@@ -22,9 +22,7 @@ void fsdp_kineto_words_init(struct fsdp_kineto_words *words, struct fsdp_arena *
 	struct fsdp_arena *scratch)
 {
 	static const unsigned char spaces[FSDP_KINETO_SPACES] = "0123456789abc";
-	*words = (struct fsdp_kineto_words){ .absent = { .name = FSDP_SPAN_INIT("None"),
-						     .meaning = FSDP_KINETO_ABSENT },
-		.scratch = scratch };
+	*words = (struct fsdp_kineto_words){ .scratch = scratch };
 	fsdp_vec_init(&words->known, arena, sizeof(uint32_t));
 	fsdp_vec_init(&words->categories, arena, sizeof(struct fsdp_tally));
 	fsdp_vec_init(&words->phases, arena, sizeof(struct fsdp_tally));
@@ -134,53 +132,24 @@ bool fsdp_kineto_has_category(struct fsdp_span name)
 	return find_meaning(name) < FSDP_COUNT(meanings);
 }
 
-struct fsdp_kineto_category *fsdp_kineto_words_category(
-	struct fsdp_kineto_words *words, struct fsdp_span name)
+struct fsdp_tally *fsdp_kineto_words_tally(struct fsdp_kineto_words *words,
+	enum fsdp_kineto_space space, struct fsdp_span name,
+	enum fsdp_kineto_meaning *ret_meaning)
 {
-	enum { PLACES = sizeof words->seen / sizeof *words->seen };
-	struct fsdp_kineto_category *category = &words->rare;
-	if (name.size != 0 && name.size <= sizeof category->text) {
-		category = &words->seen[(name.data[0] ^ name.size * 5) % PLACES];
-		if (fsdp_span_equal(category->name, name))
-			return category;
-		memcpy(category->text, name.data, name.size);
-		name.data = category->text;
-	}
-	category->name = name;
-	size_t row = find_meaning(name);
-	category->meaning =
-		row < FSDP_COUNT(meanings) ? meanings[row].meaning : FSDP_KINETO_OTHER;
-	category->tally = NULL;
-	return category;
-}
-
-static struct fsdp_tally *tally_of(struct fsdp_kineto_words *words,
-	struct fsdp_vec *tallies, enum fsdp_kineto_space space, struct fsdp_span text)
-{
-	uint32_t id;
-	/* Most traces have few of them, and comparing is faster than hashing. */
-	for (size_t i = 0; i < tallies->count && i < 16; i++) {
-		struct fsdp_tally *tally = fsdp_vec_at(tallies, i);
-		if (fsdp_span_equal(tally->name, text))
-			return tally;
-	}
-	uint32_t *index = fsdp_kineto_words_find(words, space, text, &id);
-	if (*index == 0) {
+	enum { BITS = 4 }; /* of a meaning */
+	struct fsdp_vec *tallies =
+		space == FSDP_KINETO_PHASES ? &words->phases : &words->categories;
+	uint32_t id, *known = fsdp_kineto_words_find(words, space, name, &id);
+	if (*known == 0) {
+		size_t row = find_meaning(name);
 		struct fsdp_tally *tally = fsdp_vec_push(tallies);
-		tally->name = fsdp_names_segment(&words->names, id);
-		*index = (uint32_t)tallies->count;
+		tally->name = fsdp_kineto_words_text(words, id);
+		*known = (uint32_t)tallies->count << BITS |
+			 (row < FSDP_COUNT(meanings) ? meanings[row].meaning
+						     : FSDP_KINETO_OTHER);
 	}
-	return fsdp_vec_at(tallies, *index - 1);
-}
-
-void fsdp_kineto_words_count(struct fsdp_kineto_words *words,
-	struct fsdp_kineto_category *category, int64_t dur_ns, bool *overflow)
-{
-	if (category->tally == NULL)
-		category->tally = tally_of(words, &words->categories,
-			FSDP_KINETO_CATEGORIES, category->name);
-	category->tally->count++;
-	fsdp_sum_ns(&category->tally->sum_ns, dur_ns, overflow);
+	*ret_meaning = (enum fsdp_kineto_meaning)(*known & ((1 << BITS) - 1));
+	return fsdp_vec_at(tallies, (*known >> BITS) - 1);
 }
 
 /* ---- tokens ---- */
@@ -992,17 +961,22 @@ static void add_meant(struct fsdp_kineto *kineto, enum fsdp_kineto_meaning meani
 static void add_timed(struct fsdp_kineto *kineto, struct timed one, bool has_times)
 {
 	struct fsdp_recording *recording = &kineto->reading->recording;
-	struct fsdp_kineto_category *category = &kineto->words.absent;
 	const struct fsdp_json_value *cat = &one.event->cat, *name = &one.event->name;
-	if (cat->kind == FSDP_SCAN_TEXT)
-		category = fsdp_kineto_words_category(
-			&kineto->words, fsdp_kineto_words_read(&kineto->words, cat));
-	enum fsdp_kineto_meaning meaning = category->meaning;
+	bool has_category = cat->kind == FSDP_SCAN_TEXT;
+	enum fsdp_kineto_meaning meaning;
+	struct fsdp_tally *category =
+		fsdp_kineto_words_tally(&kineto->words, FSDP_KINETO_CATEGORIES,
+			has_category ? fsdp_kineto_words_read(&kineto->words, cat)
+				     : FSDP_SPAN("None"),
+			&meaning);
+	if (!has_category)
+		meaning = FSDP_KINETO_ABSENT;
 	if (!has_times || one.dur_ns < 0 || one.dur_ns > WEEK) {
 		recording->bad_dur += meaning != FSDP_KINETO_TRACE;
 		return;
 	}
-	fsdp_kineto_words_count(&kineto->words, category, one.dur_ns, &kineto->overflow);
+	category->count++;
+	fsdp_sum_ns(&category->sum_ns, one.dur_ns, &kineto->overflow);
 	if (meaning == FSDP_KINETO_TRACE)
 		return;
 	int64_t end_ns = one.ts_ns + one.dur_ns;
@@ -1042,14 +1016,9 @@ static void add_any(struct fsdp_kineto *kineto, const struct fsdp_kineto_event *
 		event->ph.kind == FSDP_SCAN_TEXT
 			? fsdp_kineto_words_read(&kineto->words, &event->ph)
 			: FSDP_SPAN("?");
-	enum { PLACES = sizeof kineto->words.phase / sizeof *kineto->words.phase };
-	struct fsdp_tally *rare = NULL, **tally = &rare;
-	if (phase.size == 1 && phase.data[0] < PLACES)
-		tally = &kineto->words.phase[phase.data[0]];
-	if (*tally == NULL)
-		*tally = tally_of(
-			&kineto->words, &kineto->words.phases, FSDP_KINETO_PHASES, phase);
-	(*tally)->count++;
+	enum fsdp_kineto_meaning none;
+	fsdp_kineto_words_tally(&kineto->words, FSDP_KINETO_PHASES, phase, &none)
+		->count++;
 	char kind = phase.size == 1 ? (char)phase.data[0] : '\0';
 	kineto->thread_known = false;
 	if (kind == 'X') {

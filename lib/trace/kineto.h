@@ -97,21 +97,12 @@ enum fsdp_kineto_meaning {
 	FSDP_KINETO_SET,
 };
 
-struct fsdp_kineto_category {
-	struct fsdp_span name;
-	enum fsdp_kineto_meaning meaning;
-	struct fsdp_tally *tally; /* NULL: not counted yet */
-	unsigned char text[32];   /* the name, unless it is longer */
-};
-
 struct fsdp_kineto_words {
 	struct fsdp_names names;            /* the texts of each space */
 	struct fsdp_vec known;              /* uint32_t, by the id of a name */
 	struct fsdp_vec categories, phases; /* struct fsdp_tally */
 
 	/* the last ones, compared before a text is looked up among the names */
-	struct fsdp_kineto_category seen[32], rare, absent;
-	struct fsdp_tally *phase[128]; /* of one byte */
 	struct {
 		enum fsdp_kineto_space space;
 		uint32_t id; /* 0: none */
@@ -150,15 +141,13 @@ uint32_t fsdp_kineto_words_thread(struct fsdp_kineto_words *words,
 struct fsdp_span fsdp_kineto_words_thread_name(
 	const struct fsdp_kineto_words *words, uint32_t thread);
 
-/* Valid until the next call. */
-struct fsdp_kineto_category *fsdp_kineto_words_category(
-	struct fsdp_kineto_words *words, struct fsdp_span name);
-
 /* Whether events of a category are used, or known to be of no use. */
 bool fsdp_kineto_has_category(struct fsdp_span name);
 
-void fsdp_kineto_words_count(struct fsdp_kineto_words *words,
-	struct fsdp_kineto_category *category, int64_t dur_ns, bool *overflow);
+/* Of a category or a phase: how often it occurred, and what events of a category are. */
+struct fsdp_tally *fsdp_kineto_words_tally(struct fsdp_kineto_words *words,
+	enum fsdp_kineto_space space, struct fsdp_span name,
+	enum fsdp_kineto_meaning *ret_meaning);
 
 /* ---- the JSON of events ---- */
 

@@ -407,39 +407,35 @@ static void categories_are_counted_whatever_their_length(void **state)
 	struct room room;
 	struct fsdp_kineto_words *words = calloc(1, sizeof *words);
 	char name[100];
-	bool overflow = false;
+	enum fsdp_kineto_meaning meaning;
 	assert_non_null(words);
 	enter(&room);
 	fsdp_kineto_words_init(words, &room.arena, &room.arena);
-	fsdp_kineto_words_count(words, &words->absent, 1, &overflow);
 	for (int round = 0; round < 3; round++)
 		for (size_t size = 0; size < sizeof name; size++) {
 			memset(name, 'k', size);
-			struct fsdp_kineto_category *category =
-				fsdp_kineto_words_category(
-					words, fsdp_span((unsigned char *)name, size));
-			assert_int_equal(category->meaning, FSDP_KINETO_OTHER);
-			fsdp_kineto_words_count(words, category, 2, &overflow);
+			fsdp_kineto_words_tally(words, FSDP_KINETO_CATEGORIES,
+				fsdp_span((unsigned char *)name, size), &meaning)
+				->count++;
+			assert_int_equal(meaning, FSDP_KINETO_OTHER);
 		}
-	struct fsdp_kineto_category *none =
-		fsdp_kineto_words_category(words, FSDP_SPAN("None"));
-	assert_int_equal(none->meaning, FSDP_KINETO_OTHER);
-	fsdp_kineto_words_count(words, none, 1, &overflow);
-	assert_int_equal(
-		fsdp_kineto_words_category(words, FSDP_SPAN("gpu_memset"))->meaning,
-		FSDP_KINETO_SET);
+	fsdp_kineto_words_tally(
+		words, FSDP_KINETO_CATEGORIES, FSDP_SPAN("gpu_memset"), &meaning);
+	assert_int_equal(meaning, FSDP_KINETO_SET);
 	/* Names of one size that begin alike. */
 	for (int i = 0; i < 4; i++) {
 		static const char *const alike[] = { "op", "or" };
-		struct fsdp_kineto_category *category =
-			fsdp_kineto_words_category(words, fsdp_span_text(alike[i % 2]));
-		fsdp_kineto_words_count(words, category, 1, &overflow);
+		fsdp_kineto_words_tally(
+			words, FSDP_KINETO_PHASES, fsdp_span_text(alike[i % 2]), &meaning)
+			->count++;
 	}
-	assert_int_equal(words->categories.count, 3 + sizeof name);
-	for (size_t i = 0; i <= sizeof name; i++) {
+	assert_int_equal(words->phases.count, 2);
+	assert_int_equal(((struct fsdp_tally *)fsdp_vec_at(&words->phases, 1))->count, 2);
+	assert_int_equal(words->categories.count, 1 + sizeof name);
+	for (size_t i = 0; i < sizeof name; i++) {
 		const struct fsdp_tally *tally = fsdp_vec_at(&words->categories, i);
-		assert_int_equal(tally->count, i == 0 ? 2 : 3);
-		assert_int_equal(tally->sum_ns, i == 0 ? 2 : 6);
+		assert_int_equal(tally->count, 3);
+		assert_int_equal(tally->name.size, i);
 	}
 	leave(&room);
 	free(words);
