@@ -133,18 +133,7 @@ size_t fsdp_kineto_unit_clean(struct fsdp_span unit, unsigned char *buffer)
 	return size;
 }
 
-/*
- * The innermost interval around another one. Both are taken in order of their begins; a
- * tree over the ends holds, for all that end at a moment or later, the innermost.
- */
-
-/* A Fenwick tree over the places of the ends of one lane, from 1 on. */
-struct ends {
-	const struct fsdp_enclosed *around;
-	int64_t *ends;
-	uint32_t *best; /* indexes into `around`, or FSDP_NONE */
-	size_t count;
-};
+/* ---- the innermost interval around another one ---- */
 
 static bool is_inside(const struct fsdp_enclosed *a, const struct fsdp_enclosed *b)
 {
@@ -157,66 +146,59 @@ static bool is_inside(const struct fsdp_enclosed *a, const struct fsdp_enclosed 
 	return a->index < b->index;
 }
 
-static void take(const struct ends *tree, uint32_t *best, uint32_t other)
-{
-	if (other != FSDP_NONE && (*best == FSDP_NONE || is_inside(&tree->around[other],
-								 &tree->around[*best])))
-		*best = other;
-}
+/* Those that have begun, each inside of the one below it and with an earlier end: what is
+ * not inside, and ends no later, is no answer any more. */
+struct begun {
+	const struct fsdp_enclosed **stack;
+	size_t depth;
+};
 
-/* How many ends are not before this one. */
-static size_t place_of(const struct ends *tree, int64_t end)
+static void begin_around(struct begun *begun, const struct fsdp_enclosed *one)
 {
-	size_t low = 0, high = tree->count;
-	FSDP_HALVE(low, high, middle, tree->ends[middle] >= end);
-	return low;
-}
-
-static void find_enclosing(struct ends *tree, size_t around_count,
-	const struct fsdp_enclosed *inner, size_t inner_count, uint32_t *ret_around)
-{
-	const struct fsdp_enclosed *around = tree->around;
-	size_t next = 0, end = 0;
-	for (size_t i = 0; i < inner_count; i++) {
-		uint32_t lane = inner[i].lane;
-		if (i == 0 || lane != inner[i - 1].lane) {
-			for (next = end; next < around_count && around[next].lane < lane;)
-				next++;
-			for (end = next; end < around_count && around[end].lane == lane;)
-				end++;
-			tree->count = end - next;
-			for (size_t j = 0; j < tree->count; j++)
-				tree->ends[j] = around[next + j].end;
-			/* The latest first. */
-			FSDP_SORT(tree->ends, tree->count,
-				{ FSDP_SORT_SIGNED, 0, sizeof *tree->ends, true });
-			memset(tree->best, 0xff, (tree->count + 1) * sizeof *tree->best);
-		}
-		/* Any place of an equal end will do: the search looks at all of them. */
-		for (; next < end && around[next].begin <= inner[i].begin; next++)
-			for (size_t at = place_of(tree, around[next].end);
-				at <= tree->count; at += at & -at)
-				take(tree, &tree->best[at], (uint32_t)next);
-		uint32_t best = FSDP_NONE;
-		for (size_t at = place_of(tree, inner[i].end); at > 0; at -= at & -at)
-			take(tree, &best, tree->best[at]);
-		ret_around[inner[i].index] =
-			best != FSDP_NONE ? around[best].index : FSDP_NONE;
-	}
+	/* So many run at once that are not nested: threads of a process overlap. */
+	enum { OVERLAPPING = 1024 };
+	const struct fsdp_enclosed **stack = begun->stack;
+	while (begun->depth != 0 && stack[begun->depth - 1]->end < one->begin)
+		begun->depth--;
+	size_t low = 0, at = begun->depth, above;
+	FSDP_HALVE(low, at, middle, stack[middle]->end > one->end);
+	for (above = low; above < begun->depth && !is_inside(stack[above], one);)
+		above++;
+	if ((low != 0 && is_inside(stack[low - 1], one)) ||
+		(above < begun->depth && stack[above]->end == one->end) ||
+		begun->depth - above > OVERLAPPING)
+		return;
+	memmove(&stack[low + 1], &stack[above], (begun->depth - above) * sizeof *stack);
+	stack[low] = one;
+	begun->depth += low + 1 - above;
 }
 
 void fsdp_enclosing_find(struct fsdp_enclosed *around, size_t around_count,
 	struct fsdp_enclosed *inner, size_t inner_count, uint32_t *ret_around,
 	struct fsdp_arena *scratch)
 {
-	struct ends tree = { .around = around,
-		.ends = FSDP_TAKE(scratch, tree.ends, around_count),
-		.best = FSDP_TAKE(scratch, tree.best, around_count + 1) };
+	struct begun begun = { FSDP_TAKE(scratch, begun.stack, around_count + 1), 0 };
+	size_t next = 0;
 	FSDP_SORT(around, around_count, FSDP_BY(around, lane), FSDP_BY(around, begin),
 		FSDP_BY(around, index));
 	FSDP_SORT(inner, inner_count, FSDP_BY(inner, lane), FSDP_BY(inner, begin),
 		FSDP_BY(inner, index));
-	find_enclosing(&tree, around_count, inner, inner_count, ret_around);
+	for (size_t i = 0; i < inner_count; i++) {
+		const struct fsdp_enclosed *one = &inner[i];
+		if (i == 0 || one->lane != inner[i - 1].lane)
+			begun.depth = 0;
+		for (; next < around_count &&
+			(around[next].lane < one->lane ||
+				(around[next].lane == one->lane &&
+					around[next].begin <= one->begin));
+			next++)
+			if (around[next].lane == one->lane)
+				begin_around(&begun, &around[next]);
+		size_t low = 0, high = begun.depth;
+		FSDP_HALVE(low, high, middle, begun.stack[middle]->end >= one->end);
+		ret_around[one->index] =
+			low != 0 ? begun.stack[low - 1]->index : FSDP_NONE;
+	}
 }
 
 /*
