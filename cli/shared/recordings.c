@@ -189,17 +189,16 @@ void adapter_base_report(struct run *run)
 struct run_lanes {
 	struct run *run;
 	const struct fsdp_recordings *set;
-	struct fsdp_alignment *alignment;
 	int64_t begin_ns, total_ns, number;
 };
 
 enum { STEPS, COMPUTING, COLLECTIVES, EXPOSED, WAITS, LANES };
 
-static void write_lane(const struct run_lanes *of, size_t index, unsigned lane)
+static void write_lane(
+	const struct run_lanes *of, const struct fsdp_recording *one, unsigned lane)
 {
 	static const char *const names[] = { "steps", "computing", "collectives",
 		"exposed", "waiting" };
-	const struct fsdp_recording *one = fsdp_recording(of->set, index);
 	const size_t counts[] = { one->step_count, one->computing_count,
 		one->collective_count, one->exposed_count, one->collective_count };
 	const struct fsdp_busy_span *busy =
@@ -226,9 +225,8 @@ static void write_lane(const struct run_lanes *of, size_t index, unsigned lane)
 		} else {
 			fsdp_recording_collective(one, i, &collective);
 			begin = collective.ts_ns;
-			span.dur_ns = lane == COLLECTIVES
-					      ? collective.dur_ns
-					      : of->alignment->recordings[index].waits[i];
+			span.dur_ns = lane == COLLECTIVES ? collective.dur_ns
+							  : one->call_waits[i];
 			span.name = text_of_span(collective.type);
 			if (lane == COLLECTIVES)
 				span.group = text_of_span(collective.group);
@@ -237,9 +235,7 @@ static void write_lane(const struct run_lanes *of, size_t index, unsigned lane)
 			if (lane == COLLECTIVES && collective.bytes != FSDP_ABSENT)
 				span.bytes = (uint64_t)collective.bytes;
 		}
-		if (__builtin_add_overflow(
-			    begin, of->alignment->recordings[index].offset_ns, &begin) ||
-			begin < 0)
+		if (__builtin_add_overflow(begin, one->offset_ns, &begin) || begin < 0)
 			begin = 0;
 		if (__builtin_add_overflow(begin, of->begin_ns, &span.begin_ns) ||
 			span.begin_ns > of->total_ns)
@@ -252,16 +248,6 @@ static void write_lane(const struct run_lanes *of, size_t index, unsigned lane)
 	}
 }
 
-static size_t index_of(
-	const struct fsdp_recordings *set, const struct fsdp_recording *one)
-{
-	size_t index = 0;
-
-	while (fsdp_recording(set, index) != one)
-		index++;
-	return index;
-}
-
 static void write_clocks(const struct run_lanes *lanes)
 {
 	const struct fsdp_recording *first = NULL;
@@ -269,11 +255,9 @@ static void write_clocks(const struct run_lanes *lanes)
 
 	for (size_t i = 0; i < fsdp_recording_count(lanes->set); i++) {
 		const struct fsdp_recording *one = fsdp_recording_by_rank(lanes->set, i);
-		const struct fsdp_aligned *aligned =
-			&lanes->alignment->recordings[index_of(lanes->set, one)];
-		size_t own = aligned->clock;
+		size_t own = one->clock;
 		struct timed_clock clock = { one->rank, text_of(one->path),
-			aligned->offset_ns, lanes->number, lanes->begin_ns, true };
+			one->offset_ns, lanes->number, lanes->begin_ns, true };
 
 		if (one->kind != FSDP_RECORDING_KINETO)
 			continue;
@@ -309,14 +293,14 @@ static void write_ranks(const struct run_lanes *runs, const struct fsdp_recordin
 				const struct run_lanes *of = &runs[one->run - 1];
 
 				if (one->kind == FSDP_RECORDING_KINETO)
-					write_lane(of, index_of(of->set, one), lane);
+					write_lane(of, one, lane);
 			}
 	}
 }
 
 bool time_lanes_write(struct run *run, const struct fsdp_recordings *set)
 {
-	size_t count = fsdp_recordings_run_count(set), made = 0;
+	size_t count = fsdp_recordings_run_count(set);
 	struct run_lanes *lanes;
 	int64_t end = 0;
 
@@ -325,24 +309,19 @@ bool time_lanes_write(struct run *run, const struct fsdp_recordings *set)
 	lanes = calloc(count + 1, sizeof *lanes);
 	if (lanes == NULL)
 		return false;
-	for (; made < count; made++) {
-		struct run_lanes *one = &lanes[made];
+	for (size_t i = 0; i < count; i++) {
+		const struct fsdp_recordings *one = fsdp_recordings_run(set, i);
 
-		*one = (struct run_lanes){ run, fsdp_recordings_run(set, made), NULL, end,
-			0, (int64_t)made + 1 };
-		if (!fsdp_alignment_new(one->set, &one->alignment, NULL))
-			break;
-		if (__builtin_add_overflow(end, one->alignment->span_ns, &end))
+		lanes[i] = (struct run_lanes){ run, one, end, 0, (int64_t)i + 1 };
+		if (__builtin_add_overflow(
+			    end, fsdp_recordings_summary(one)->span_ns, &end))
 			end = INT64_MAX;
 	}
-	for (size_t i = 0; made == count && i < count; i++) {
+	for (size_t i = 0; i < count; i++) {
 		lanes[i].total_ns = end;
 		write_clocks(&lanes[i]);
 	}
-	if (made == count)
-		write_ranks(lanes, set);
-	for (size_t i = 0; i < made; i++)
-		fsdp_alignment_free(lanes[i].alignment);
+	write_ranks(lanes, set);
 	free(lanes);
-	return made == count;
+	return true;
 }

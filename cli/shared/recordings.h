@@ -14,7 +14,7 @@
  * exposed ones, and its waits; rank by rank, on one clock; run by run, in order. A note
  * names ranks that share no collective with the others. Only for outputs that draw time
  * (out_times); recordings of other kinds are skipped. The set must have been read with
- * options.spans. False: out of memory. */
+ * options.spans and options.clocks. False: out of memory. */
 bool time_lanes_write(struct run *run, const struct fsdp_recordings *set);
 
 /* --rank-regex, into options; with NULL nothing happens. False: it cannot be read, and

@@ -575,16 +575,12 @@ struct delta {
 };
 
 struct alignment {
-	struct fsdp_alignment shown; /* first: callers have its address */
-	const struct fsdp_recordings *set;
-	size_t count;              /* of recordings */
-	struct fsdp_aligned *list; /* by recording */
-	bool *known;               /* by recording: its offset */
-	struct aligned_call *all;  /* by key, then recording */
+	struct fsdp_recording **list;
+	size_t count;
+	bool *known;              /* by recording: its offset */
+	struct aligned_call *all; /* by key, then recording */
 	size_t all_count;
 	struct delta *deltas;
-	struct fsdp_budget budget;
-	struct fsdp_arena arena;
 };
 
 /* Times are claims of files: what does not fit wraps around, and is drawn nowhere. */
@@ -607,93 +603,17 @@ static size_t end_of_group(const struct alignment *at, size_t first)
 	return end;
 }
 
-/* ---- offsets ---- */
-
-/* Of those that are not known. */
-static size_t list_deltas(struct alignment *at)
+/* The key is a name of type, group, ranks and number; without a number the place among
+ * those of the recording that are alike. */
+static void list_calls(struct alignment *at, struct fsdp_arena *scratch)
 {
-	size_t count = 0;
-	for (size_t first = 0, end; first < at->all_count; first = end) {
-		int64_t end_ns = 0;
-		bool any = false;
-		end = end_of_group(at, first);
-		for (size_t i = first; i < end && !any; i++) {
-			const struct aligned_call *one = &at->all[i];
-			any = at->known[one->recording];
-			end_ns = plus(one->end_ns, at->list[one->recording].offset_ns);
-		}
-		for (size_t i = first; any && i < end; i++)
-			if (!at->known[at->all[i].recording])
-				at->deltas[count++] =
-					(struct delta){ at->all[i].recording,
-						minus(end_ns, at->all[i].end_ns) };
-	}
-	FSDP_SORT(at->deltas, count, FSDP_BY(at->deltas, recording),
-		FSDP_BY(at->deltas, ns));
-	return count;
-}
-
-/* Ranks that share no group meet by others that share one with both. What shares nothing
- * begins where the first one does. */
-static void find_offsets(struct alignment *at)
-{
-	for (size_t begun = 0, found; begun < at->count; begun++) {
-		if (at->known[begun])
-			continue;
-		int64_t first = fsdp_recording(at->set, begun)->first_ts_ns;
-		at->known[begun] = true;
-		at->list[begun].clock = begun;
-		at->list[begun].offset_ns = first != FSDP_ABSENT ? minus(0, first) : 0;
-		while ((found = list_deltas(at)) != 0)
-			for (size_t i = 0, end; i < found; i = end) {
-				uint32_t recording = at->deltas[i].recording;
-				for (end = i; end < found &&
-					      at->deltas[end].recording == recording;)
-					end++;
-				/* The median of each. */
-				at->list[recording].offset_ns =
-					at->deltas[i + (end - i) / 2].ns;
-				at->list[recording].clock = begun;
-				at->known[recording] = true;
-			}
-	}
-}
-
-/* ---- waits ---- */
-
-static int64_t begin_of(const struct alignment *at, const struct aligned_call *one)
-{
-	return plus(minus(one->end_ns, one->dur_ns), at->list[one->recording].offset_ns);
-}
-
-/* ---- all recordings ---- */
-
-static void make(void *context)
-{
-	struct alignment *at = context;
-	struct fsdp_arena *arena = &at->arena;
-	size_t all = 0;
-	int64_t begin = INT64_MAX, end = INT64_MIN;
-	int64_t **waits = FSDP_TAKE(arena, waits, at->count);
-	at->list = FSDP_TAKE(arena, at->list, at->count);
-	at->known = FSDP_TAKE(arena, at->known, at->count);
-	for (size_t i = 0; i < at->count; i++) {
-		size_t count = fsdp_recording(at->set, i)->collective_count;
-		waits[i] = FSDP_TAKE(arena, waits[i], count);
-		at->list[i].waits = waits[i];
-		all += count;
-	}
-	at->all = FSDP_TAKE(arena, at->all, all);
-	at->deltas = FSDP_TAKE(arena, at->deltas, all);
-	/* The key is a name of type, group, ranks and number; without a number the place
-	 * among those of the recording that are alike. */
-	struct fsdp_names *keys = FSDP_TAKE(&at->arena, keys, 1);
-	fsdp_names_init(keys, &at->arena);
-	keys->copies = &at->arena;
+	struct fsdp_names *keys = FSDP_TAKE(scratch, keys, 1);
+	fsdp_names_init(keys, scratch);
+	keys->copies = scratch;
 	for (uint32_t i = 0; i < at->count; i++) {
-		const struct fsdp_recording *one = fsdp_recording(at->set, i);
+		const struct fsdp_recording *one = at->list[i];
 		struct fsdp_vec alike; /* uint64_t, by key: so many came before */
-		fsdp_vec_init(&alike, &at->arena, sizeof(uint64_t));
+		fsdp_vec_init(&alike, scratch, sizeof(uint64_t));
 		for (uint32_t j = 0; j < one->collective_count; j++) {
 			struct fsdp_collective call;
 			fsdp_recording_collective(one, j, &call);
@@ -713,61 +633,110 @@ static void make(void *context)
 	}
 	FSDP_SORT(at->all, at->all_count, FSDP_BY(at->all, key),
 		FSDP_BY(at->all, recording), FSDP_BY(at->all, collective));
-	find_offsets(at);
+}
+
+/* Of those that are not known. */
+static size_t list_deltas(struct alignment *at)
+{
+	size_t count = 0;
+	for (size_t first = 0, end; first < at->all_count; first = end) {
+		int64_t end_ns = 0;
+		bool any = false;
+		end = end_of_group(at, first);
+		for (size_t i = first; i < end && !any; i++) {
+			const struct aligned_call *one = &at->all[i];
+			any = at->known[one->recording];
+			end_ns = plus(one->end_ns, at->list[one->recording]->offset_ns);
+		}
+		for (size_t i = first; any && i < end; i++)
+			if (!at->known[at->all[i].recording])
+				at->deltas[count++] =
+					(struct delta){ at->all[i].recording,
+						minus(end_ns, at->all[i].end_ns) };
+	}
+	FSDP_SORT(at->deltas, count, FSDP_BY(at->deltas, recording),
+		FSDP_BY(at->deltas, ns));
+	return count;
+}
+
+/* Ranks that share no group meet by others that share one with both. What shares nothing
+ * begins where the first one does. */
+static void find_offsets(struct alignment *at)
+{
+	for (size_t begun = 0, found; begun < at->count; begun++) {
+		if (at->known[begun])
+			continue;
+		int64_t first = at->list[begun]->first_ts_ns;
+		at->known[begun] = true;
+		at->list[begun]->clock = begun;
+		at->list[begun]->offset_ns = first != FSDP_ABSENT ? minus(0, first) : 0;
+		while ((found = list_deltas(at)) != 0)
+			for (size_t i = 0, end; i < found; i = end) {
+				uint32_t recording = at->deltas[i].recording;
+				for (end = i; end < found &&
+					      at->deltas[end].recording == recording;)
+					end++;
+				/* The median of each. */
+				at->list[recording]->offset_ns =
+					at->deltas[i + (end - i) / 2].ns;
+				at->list[recording]->clock = begun;
+				at->known[recording] = true;
+			}
+	}
+}
+
+static int64_t begin_of(const struct alignment *at, const struct aligned_call *one)
+{
+	return plus(minus(one->end_ns, one->dur_ns), at->list[one->recording]->offset_ns);
+}
+
+/* The recordings of a run, in the order of the paths. Returns the time from the first
+ * start to the last end. */
+static int64_t align(struct fsdp_recording **list, size_t count, struct fsdp_arena *arena,
+	struct fsdp_arena *scratch)
+{
+	struct alignment at = {
+		.list = list, .count = count, .known = FSDP_TAKE(scratch, at.known, count)
+	};
+	size_t all = 0;
+	int64_t begin = INT64_MAX, end = INT64_MIN;
+	int64_t **waits = FSDP_TAKE(scratch, waits, count);
+	for (size_t i = 0; i < count; i++) {
+		waits[i] = FSDP_TAKE(arena, waits[i], list[i]->collective_count);
+		list[i]->call_waits = waits[i];
+		all += list[i]->collective_count;
+	}
+	at.all = FSDP_TAKE(scratch, at.all, all);
+	at.deltas = FSDP_TAKE(scratch, at.deltas, all);
+	list_calls(&at, scratch);
+	find_offsets(&at);
 	/* From now on times count from the first start of all. */
-	for (size_t i = 0; i < at->count; i++) {
-		const struct fsdp_recording *one = fsdp_recording(at->set, i);
-		int64_t first = plus(one->first_ts_ns, at->list[i].offset_ns);
-		int64_t last = plus(one->last_end_ns, at->list[i].offset_ns);
+	for (size_t i = 0; i < count; i++) {
+		const struct fsdp_recording *one = list[i];
+		int64_t first = plus(one->first_ts_ns, one->offset_ns);
+		int64_t last = plus(one->last_end_ns, one->offset_ns);
 		if (one->first_ts_ns == FSDP_ABSENT || one->last_end_ns == FSDP_ABSENT)
 			continue;
 		begin = first < begin ? first : begin;
 		end = last > end ? last : end;
 	}
-	for (size_t i = 0; i < at->count && begin <= end; i++)
-		at->list[i].offset_ns = minus(at->list[i].offset_ns, begin);
-	at->shown.span_ns = begin <= end ? minus(end, begin) : 0;
-	at->shown.recordings = at->list;
-	for (size_t first = 0, next; first < at->all_count; first = next) {
+	for (size_t i = 0; i < count && begin <= end; i++)
+		list[i]->offset_ns = minus(list[i]->offset_ns, begin);
+	for (size_t first = 0, next; first < at.all_count; first = next) {
 		int64_t last = INT64_MIN;
-		next = end_of_group(at, first);
+		next = end_of_group(&at, first);
 		for (size_t i = first; i < next; i++) {
-			int64_t moment = begin_of(at, &at->all[i]);
+			int64_t moment = begin_of(&at, &at.all[i]);
 			last = moment > last ? moment : last;
 		}
 		for (size_t i = first; i < next; i++) {
-			const struct aligned_call *one = &at->all[i];
-			int64_t wait = minus(last, begin_of(at, one));
+			const struct aligned_call *one = &at.all[i];
+			int64_t wait = minus(last, begin_of(&at, one));
 			waits[one->recording][one->collective] =
 				wait < one->dur_ns ? wait : one->dur_ns;
 		}
 	}
-}
-
-bool fsdp_alignment_new(const struct fsdp_recordings *recordings,
-	struct fsdp_alignment **ret_alignment, struct fsdp_error **ret_error)
-{
-	struct alignment *at = calloc(1, sizeof *at);
-	if (at == NULL)
-		return fsdp_fail_memory(ret_error);
-	at->set = recordings;
-	at->count = fsdp_recording_count(recordings);
-	at->budget.ceiling = UINT64_MAX;
-	fsdp_arena_init(&at->arena, &at->budget);
-	if (!fsdp_arena_try(&at->arena, make, at)) {
-		fsdp_alignment_free(&at->shown);
-		return fsdp_fail_memory(ret_error);
-	}
-	*ret_alignment = &at->shown;
-	return true;
-}
-
-void fsdp_alignment_free(struct fsdp_alignment *alignment)
-{
-	struct alignment *at = (void *)alignment;
-	if (at != NULL)
-		fsdp_arena_done(&at->arena);
-	free(at);
+	return begin <= end ? minus(end, begin) : 0;
 }
 
 /* ---- Recordings ---- */
@@ -1094,6 +1063,9 @@ static void read_all(void *context)
 			.by_rank = sort(&runs[i], arena),
 			.count = runs[i].count };
 		join_recordings(&runs[i].joined, &set->limits);
+		if (set->options->clocks)
+			runs[i].joined.said.span_ns =
+				align(runs[i].list, runs[i].count, arena, set->scratch);
 		fsdp_arena_reset(set->scratch);
 	}
 	if (set->runs != NULL) {

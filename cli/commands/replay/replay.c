@@ -406,6 +406,7 @@ static bool prepare(struct run *run, struct fsdp_recording_options *options)
 	options->steps = prepared->steps;
 	options->timeline = replay->timeline > 0;
 	options->spans = out_times(run->out) || advises || strcmp(by, "group") == 0;
+	options->clocks = out_times(run->out);
 	options->kernels = strcmp(by, "kernel") == 0;
 	options->units = advises || strcmp(by, "unit") == 0;
 	options->idle = strcmp(by, "idle") == 0;

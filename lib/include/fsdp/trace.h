@@ -140,8 +140,10 @@ struct fsdp_recording_options {
 	/* of units and kernels also the times by step, which fsdp_recordings_compare
 	 * needs; */
 	bool by_step;
-	/* fsdp_recording.idles, the gaps of the device by cause. */
+	/* fsdp_recording.idles, the gaps of the device by cause; */
 	bool idle;
+	/* fsdp_recording.offset_ns, clock and call_waits, one clock for all ranks. */
+	bool clocks;
 
 	/* Bits 1 << kind: others are skipped, unless all are others. 0: all. */
 	unsigned kinds;
@@ -750,6 +752,20 @@ struct fsdp_recording {
 	int64_t step_wait_ns;
 	/* and how often it was the last one itself. */
 	uint64_t times_last;
+
+	/* with options.clocks: what is to be added to its times, so that those of all
+	 * ranks of a run count from the first start of all. The ranks of a collective
+	 * leave it at about the same time, so clocks are put where their ends meet, each
+	 * by the median over all collectives that it shares. */
+	int64_t offset_ns;
+	/* The index of the first recording of those whose clocks are one, by shared
+	 * collectives and those that others share with them. What shares none begins
+	 * where the first of all begins. */
+	size_t clock;
+	/* By the index for fsdp_recording_collective: how long it waited on this clock
+	 * for the last rank to begin it, at most as long as it took. */
+	const int64_t *call_waits;
+
 	/* of each cell of the set's timeline the type that fills most of it, or "idle";
 	 * data NULL: unknown. NULL: no timeline */
 	const struct fsdp_span *timeline;
@@ -862,7 +878,7 @@ FSDP_API bool fsdp_recordings_read(const char *const *paths, size_t count,
 	struct fsdp_recordings **ret_recordings, struct fsdp_error **ret_error);
 
 /** Releases the set with everything that was taken from it, its runs included;
- * alignments are the caller's own. NULL is fine. */
+ * NULL is fine. */
 FSDP_API void fsdp_recordings_free(struct fsdp_recordings *recordings);
 
 /** Number of recordings that could be read and were of a wanted kind; at least 1. */
@@ -930,6 +946,8 @@ struct fsdp_summary {
 	 * fsdp_recording.units: counts and times are added up over ranks. */
 	const struct fsdp_unit_times *units;
 	size_t unit_count;
+	/* With options.clocks: from the first start of all to the last end. */
+	int64_t span_ns;
 	/* The axis of all strips (fsdp_recording.timeline), with options.timeline; else,
 	 * or if the clocks cannot be compared, it has no cells. */
 	struct fsdp_timeline timeline;
@@ -1254,43 +1272,6 @@ struct fsdp_comparison {
 FSDP_API bool fsdp_recordings_compare(const struct fsdp_recordings *before,
 	const struct fsdp_recordings *now, unsigned tables,
 	struct fsdp_comparison *ret_comparison);
-
-/* ---- one clock ---- */
-
-/**
- * The collectives of several ranks on one clock: all ranks of a collective leave it
- * at about the same time, so clocks are put where their ends meet, each by the
- * median over all collectives that it shares.
- */
-struct fsdp_alignment {
-	/* By the index of the recording. */
-	const struct fsdp_aligned *recordings;
-	/* From the first start of all to the last end, in nanoseconds. */
-	int64_t span_ns;
-};
-
-/** A recording on the common clock. */
-struct fsdp_aligned {
-	/* What is to be added to its times, so that they count from the first start of
-	 * all. In nanoseconds, of either sign. */
-	int64_t offset_ns;
-	/* The first recording of those whose clocks are one, by shared collectives and
-	 * those that others share with them. What shares none begins where the first of
-	 * all begins. */
-	size_t clock;
-	/* By the index for fsdp_recording_collective: how long it waited for the last
-	 * rank to begin it, in nanoseconds; at most as long as it took, and 0 for one
-	 * that no other recording shares. */
-	const int64_t *waits;
-};
-
-/** Of the traces of a run, which stay as long as it. Takes about 100 bytes for each
- * collective; the caller owns it. Fails if memory runs out. */
-FSDP_API bool fsdp_alignment_new(const struct fsdp_recordings *recordings,
-	struct fsdp_alignment **ret_alignment, struct fsdp_error **ret_error);
-
-/** NULL is fine. */
-FSDP_API void fsdp_alignment_free(struct fsdp_alignment *alignment);
 
 /** Findings of the recordings in the order of the paths, then those about all of
  * them: what is truncated, invalid or contradictory in the files. NULL past the
