@@ -862,35 +862,26 @@ static bool is_object_gather(struct fsdp_span name)
 	return digits != 0 && fsdp_span_ends(fsdp_span(name.data, at), file);
 }
 
-/* Whether a call can be one that allocates memory; rules out most calls by two bytes. */
-static bool may_allocate(struct fsdp_span name)
-{
-	size_t at = fsdp_span_begins(name, FSDP_SPAN("cuda"))  ? 4
-		    : fsdp_span_begins(name, FSDP_SPAN("hip")) ? 3
-							       : 2;
-	return name.size > at + 1 &&
-	       (name.data[at] == 'F' || name.data[at] == 'H' ||
-		       (name.data[at] == 'M' && (at != 4 || name.data[at + 1] == 'a')));
-}
-
 static void add_call(struct fsdp_kineto *kineto, const struct timed *one)
 {
+	/* What a name says is found once: a cause of idle time, and whether it launches. */
+	enum { CAUSE = 31, LAUNCHES = 32, FOUND = 64 };
 	struct fsdp_kineto_row row = make_row(one, FSDP_TIME_OTHER), alloc = row;
-	/* Its cause of idle time, found once per name. */
-	if (kineto->with_idle || may_allocate(one->name)) {
-		uint32_t *cause = fsdp_kineto_words_find(&kineto->words,
-			FSDP_KINETO_RUNTIME_CALLS, one->name, &alloc.name);
-		if (*cause == 0)
-			*cause = (uint32_t)fsdp_runtime_cause(one->name) + 1;
-		if (*cause == FSDP_IDLE_ALLOCATION + 1)
-			append(kineto, FSDP_KINETO_ALLOC, &alloc);
-		append_host(kineto, one, (enum fsdp_idle_cause)(*cause - 1));
+	uint32_t *known = fsdp_kineto_words_find(
+		&kineto->words, FSDP_KINETO_RUNTIME_CALLS, one->name, &alloc.name);
+	if (*known == 0) {
+		bool launches = fsdp_span_has(one->name, "Launch", false) &&
+				!fsdp_span_has(one->name, "HostFunc", false);
+		*known = FOUND | (launches ? LAUNCHES : 0) |
+			 (uint32_t)fsdp_runtime_cause(one->name);
 	}
+	enum fsdp_idle_cause cause = (enum fsdp_idle_cause)(*known & CAUSE);
+	row.is_launch = (*known & LAUNCHES) != 0;
+	if (cause == FSDP_IDLE_ALLOCATION)
+		append(kineto, FSDP_KINETO_ALLOC, &alloc);
+	append_host(kineto, one, cause);
 	if (!read_correlation(&kineto->input, &one->event->args, &row.id))
 		return;
-	row.is_launch = fsdp_span_is(one->name, "cudaLaunchKernel") ||
-			(fsdp_span_has(one->name, "Launch", false) &&
-				!fsdp_span_has(one->name, "HostFunc", false));
 	row.lane = find_thread(kineto, one->event);
 	append(kineto, FSDP_KINETO_CALL, &row);
 }
