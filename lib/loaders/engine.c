@@ -13,12 +13,7 @@
 #include "base/error.h"
 #include "base/num.h"
 
-enum {
-	NAME_BYTES = 4096,
-	PATTERN_BYTES = 128,
-	DOCUMENT_BYTES = 16 << 20,
-	DIGITS_MOST = 6
-};
+enum { NAME_BYTES = 4096, DOCUMENT_BYTES = 16 << 20, DIGITS_MOST = 6 };
 
 static const struct fsdp_loader *const loaders[] = {
 	&fsdp_loader_hf,
@@ -129,25 +124,24 @@ bool fsdp_load_lacks(struct fsdp_loading *loading, const char *format, ...)
 	return !fsdp_load_has_file(loading, "%s", loading->words[0]);
 }
 
-/* Cuts the first pattern off. */
-static bool next_pattern(const char **patterns, char pattern[PATTERN_BYTES])
+bool fsdp_load_next_word(const char **words, char word[FSDP_LOAD_WORD_BYTES])
 {
-	size_t size = fsdp_word_size(*patterns);
+	size_t size = fsdp_word_size(*words);
 
-	snprintf(pattern, PATTERN_BYTES, "%.*s", (int)size, *patterns);
-	*patterns += size + ((*patterns)[size] == ' ');
+	snprintf(word, FSDP_LOAD_WORD_BYTES, "%.*s", (int)size, *words);
+	*words += size + ((*words)[size] == ' ');
 	return size != 0;
 }
 
 const struct fsdp_scan_entry *fsdp_load_next(
 	struct fsdp_loading *loading, size_t *at, const char *patterns)
 {
-	char pattern[PATTERN_BYTES];
+	char pattern[FSDP_LOAD_WORD_BYTES];
 
 	while (*at < fsdp_scan_entry_count(loading->survey)) {
 		const struct fsdp_scan_entry *entry =
 			fsdp_scan_entry(loading->survey, (*at)++);
-		for (const char *rest = patterns; next_pattern(&rest, pattern);)
+		for (const char *rest = patterns; fsdp_load_next_word(&rest, pattern);)
 			if (fnmatch(pattern, (const char *)entry->name.data,
 				    strchr(pattern, '/') != NULL ? 0 : FNM_PATHNAME) == 0)
 				return entry;
@@ -159,9 +153,9 @@ static const struct fsdp_scan_entry *find_entry(
 	struct fsdp_loading *loading, const char *patterns)
 {
 	const struct fsdp_scan_entry *entry = NULL;
-	char pattern[PATTERN_BYTES];
+	char pattern[FSDP_LOAD_WORD_BYTES];
 
-	while (entry == NULL && next_pattern(&patterns, pattern)) {
+	while (entry == NULL && fsdp_load_next_word(&patterns, pattern)) {
 		size_t at = 0;
 		entry = strpbrk(pattern, "*?") != NULL
 				? fsdp_load_next(loading, &at, pattern)
@@ -177,9 +171,9 @@ bool fsdp_load_has(struct fsdp_loading *loading, const char *patterns)
 
 const char *fsdp_load_choose(struct fsdp_loading *loading, const char *order)
 {
-	char pattern[PATTERN_BYTES];
+	char pattern[FSDP_LOAD_WORD_BYTES];
 
-	while (next_pattern(&order, pattern)) {
+	while (fsdp_load_next_word(&order, pattern)) {
 		const struct fsdp_scan_entry *entry = find_entry(loading, pattern);
 		if (entry != NULL && !entry->is_folder)
 			return (const char *)entry->name.data;
@@ -308,11 +302,16 @@ struct fsdp_load_items fsdp_load_items_of(
 }
 
 struct fsdp_setting fsdp_load_setting(
-	struct fsdp_loading *loading, const char *document, const char *key)
+	struct fsdp_loading *loading, const char *document, const char *path)
 {
-	const struct fsdp_setting *item = fsdp_load_find_item(
-		fsdp_load_members(loading, document), fsdp_span_text(key));
+	struct fsdp_load_items items = fsdp_load_members(loading, document);
+	size_t size = strcspn(path, ".");
+	const struct fsdp_setting *item =
+		fsdp_load_find_item(items, fsdp_span(path, size));
 
+	if (item != NULL && path[size] == '.')
+		item = fsdp_load_find_item(
+			fsdp_load_items_of(items, item), fsdp_span_text(path + size + 1));
 	return item != NULL ? *item : (struct fsdp_setting){ .end = 0 };
 }
 

@@ -16,6 +16,7 @@ enum {
 	FSDP_LOAD_WORDS = 5, /* of a rule … */
 	FSDP_LOAD_KEPT = 10, /* … and from there on of all rules of the loader */
 	FSDP_LOAD_WORD = 1024,
+	FSDP_LOAD_WORD_BYTES = 128,
 	FSDP_LOAD_NAMES = 20
 };
 
@@ -234,6 +235,9 @@ const struct fsdp_scan_entry *fsdp_load_next(
 /* A file that the first of the patterns finds. */
 const char *fsdp_load_choose(struct fsdp_loading *loading, const char *order);
 
+/* Cuts the first word off, which a single space follows. False: there is none. */
+bool fsdp_load_next_word(const char **words, char word[FSDP_LOAD_WORD_BYTES]);
+
 /* Fix for a file whose content does not match its name: it may be a pointer of Git LFS.
  */
 const char *fsdp_load_copying(struct fsdp_loading *loading, const char *name);
@@ -276,9 +280,10 @@ const struct fsdp_setting *fsdp_load_find_item(
 	struct fsdp_load_items items, struct fsdp_span key);
 struct fsdp_load_items fsdp_load_items_of(
 	struct fsdp_load_items items, const struct fsdp_setting *item);
-/* A member of a document; absent (kind NONE, key absent) if it is not there. */
+/* A member of a document, or "outer.key" of a member; absent (kind NONE, key absent) if it
+ * is not there. */
 struct fsdp_setting fsdp_load_setting(
-	struct fsdp_loading *loading, const char *document, const char *key);
+	struct fsdp_loading *loading, const char *document, const char *path);
 struct fsdp_load_items fsdp_load_items(
 	struct fsdp_loading *loading, const char *document, const char *key);
 /* Those of the document itself. */

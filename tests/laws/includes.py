@@ -103,7 +103,7 @@ APART = {
 }
 
 # Files that the build makes.
-GENERATED = {"trace/python-unprintable.def"}
+GENERATED = {"loaders/architectures.def", "trace/python-unprintable.def"}
 
 # outside header -> name of the library, and the only files that may know it.
 OUTSIDE = [
