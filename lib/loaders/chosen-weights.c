@@ -28,15 +28,15 @@ static bool is_index(const struct fsdp_loading *loading)
 
 /* Of an index its shards that exist, without the index and the other files of the
  * directory. */
-bool fsdp_load_list_took(struct fsdp_loading *loading, struct fsdp_load_result *result)
+void fsdp_load_list_took(struct fsdp_loading *loading, struct fsdp_load_result *result)
 {
 	const struct fsdp_checkpoint *index =
 		is_index(loading) ? fsdp_load_opened(loading) : NULL;
 	size_t files = index != NULL ? fsdp_file_count(index) : 0, count = 0;
-	struct fsdp_span *names = FSDP_TAKE(loading->arena, names, files + 2);
+	struct fsdp_span *names = FSDP_TAKE(loading->answers, names, files + 2);
 
-	if (loading->weights == NULL || names == NULL)
-		return names != NULL;
+	if (loading->weights == NULL)
+		return;
 	for (size_t i = 0; i < files; i++) {
 		struct fsdp_file file = fsdp_file(index, i);
 		if (file.size != FSDP_UNKNOWN &&
@@ -48,13 +48,10 @@ bool fsdp_load_list_took(struct fsdp_loading *loading, struct fsdp_load_result *
 		names[count++] = fsdp_span_text(loading->weights);
 	if (loading->listed_beside != NULL)
 		names[count++] = fsdp_span_text(loading->listed_beside);
-	for (size_t i = 0; i < count; i++) {
-		names[i] = fsdp_arena_copy(loading->arena, names[i]);
-		loading->failed |= names[i].data == NULL;
-	}
+	for (size_t i = 0; i < count; i++)
+		names[i] = fsdp_arena_copy(loading->answers, names[i]);
 	result->took = names;
 	result->took_count = count;
-	return !loading->failed;
 }
 
 bool fsdp_load_is_bad_index(struct fsdp_loading *loading)
@@ -171,7 +168,7 @@ bool fsdp_load_cannot_open(struct fsdp_loading *loading)
 
 	if (loading->weights == NULL)
 		return false;
-	loading->failed |= !fsdp_scan_part(loading->survey, loading->weights, &part);
+	part = fsdp_load_part(loading, loading->weights);
 	error = part.error;
 	if (part.checkpoint != NULL && fsdp_checkpoint_error_count(part.checkpoint) > 0)
 		error = fsdp_checkpoint_error(part.checkpoint, 0);
@@ -188,11 +185,9 @@ struct fsdp_span fsdp_load_copy_name(struct fsdp_loading *loading,
 {
 	char buffer[NAME_BYTES];
 	size_t size = fsdp_name_write(checkpoint, name, buffer, sizeof buffer);
-	struct fsdp_span copy = fsdp_arena_copy(
-		loading->arena, fsdp_span(buffer, fsdp_min(size, sizeof buffer)));
 
-	loading->failed |= copy.data == NULL;
-	return copy;
+	return fsdp_arena_copy(
+		loading->arena, fsdp_span(buffer, fsdp_min(size, sizeof buffer)));
 }
 
 int fsdp_load_by_name(const void *a, const void *b)
@@ -202,15 +197,14 @@ int fsdp_load_by_name(const void *a, const void *b)
 	return fsdp_span_compare(left->name, right->name);
 }
 
-bool fsdp_load_list_stored(struct fsdp_loading *loading,
+void fsdp_load_list_stored(struct fsdp_loading *loading,
 	const struct fsdp_checkpoint *checkpoint, bool all, struct fsdp_load_tensors *ret)
 {
 	size_t count = fsdp_tensor_count(checkpoint);
 
 	*ret = (struct fsdp_load_tensors){ .items = FSDP_TAKE(loading->arena, ret->items,
 						   count + 1) };
-	loading->failed |= ret->items == NULL;
-	for (uint32_t i = 0; ret->items != NULL && i < count; i++) {
+	for (uint32_t i = 0; i < count; i++) {
 		struct fsdp_tensor tensor = fsdp_tensor(checkpoint, i);
 		struct fsdp_load_tensor *item = &ret->items[ret->count];
 		struct fsdp_path_part part;
@@ -233,7 +227,6 @@ bool fsdp_load_list_stored(struct fsdp_loading *loading,
 		ret->count++;
 	}
 	qsort(ret->items, ret->count, sizeof *ret->items, fsdp_load_by_name);
-	return !loading->failed;
 }
 
 static bool list_expected(struct fsdp_loading *loading)
@@ -245,15 +238,14 @@ static bool list_expected(struct fsdp_loading *loading)
 		return fsdp_load_model_of_config(loading);
 	model->items =
 		FSDP_TAKE(loading->arena, model->items, options->expected_count + 1);
-	loading->failed |= model->items == NULL;
-	for (size_t i = 0; model->items != NULL && i < options->expected_count; i++)
+	for (size_t i = 0; i < options->expected_count; i++)
 		model->items[model->count++] = (struct fsdp_load_tensor){
 			.name = options->expected[i].name,
 			.shape = options->expected[i].shape,
 			.dims = options->expected[i].dims,
 		};
 	qsort(model->items, model->count, sizeof *model->items, fsdp_load_by_name);
-	return model->items != NULL;
+	return true;
 }
 
 static struct fsdp_load_tensor *find_tensor(
@@ -270,9 +262,10 @@ const struct fsdp_load_tensors *fsdp_load_list_all(struct fsdp_loading *loading)
 {
 	const struct fsdp_checkpoint *checkpoint = fsdp_load_opened(loading);
 
-	if (!loading->has_stored && checkpoint != NULL)
-		loading->has_stored = fsdp_load_list_stored(
-			loading, checkpoint, true, &loading->stored);
+	if (!loading->has_stored && checkpoint != NULL) {
+		fsdp_load_list_stored(loading, checkpoint, true, &loading->stored);
+		loading->has_stored = true;
+	}
 	return &loading->stored;
 }
 
@@ -345,7 +338,8 @@ bool fsdp_load_compare(struct fsdp_loading *loading)
 	loading->was_compared = true;
 	loading->has_model = list_expected(loading);
 	loading->has_stored =
-		loading->weights != NULL && fsdp_load_opened(loading) != NULL &&
+		loading->weights != NULL && fsdp_load_opened(loading) != NULL;
+	if (loading->has_stored)
 		fsdp_load_list_stored(loading, fsdp_load_opened(loading), false, stored);
 	root = fsdp_load_root(loading);
 	/* Loaders read only the outermost dict of a pickle. A nested dict is one

@@ -9,6 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include <fsdp/elements.h>
+
 #include "loaders/loading.h"
 #include "base/error.h"
 #include "base/num.h"
@@ -193,7 +195,8 @@ struct fsdp_scan_pickles fsdp_load_pickles(struct fsdp_loading *loading, const c
 {
 	struct fsdp_scan_pickles pickles;
 
-	loading->failed |= !fsdp_scan_pickles(loading->survey, name, &pickles);
+	if (!fsdp_scan_pickles(loading->survey, name, &pickles))
+		fsdp_arena_leave(loading->arena);
 	return pickles;
 }
 
@@ -202,7 +205,8 @@ struct fsdp_scan_document fsdp_load_document(
 {
 	struct fsdp_scan_document document;
 
-	loading->failed |= !fsdp_scan_document(loading->survey, name, &document);
+	if (!fsdp_scan_document(loading->survey, name, &document))
+		fsdp_arena_leave(loading->arena);
 	return document;
 }
 
@@ -222,13 +226,44 @@ static bool has_broken(struct fsdp_loading *loading, const char *patterns)
 	return false;
 }
 
-const struct fsdp_checkpoint *fsdp_load_open(
-	struct fsdp_loading *loading, const char *name)
+struct fsdp_scan_part fsdp_load_part(struct fsdp_loading *loading, const char *name)
 {
 	struct fsdp_scan_part part;
 
-	loading->failed |= !fsdp_scan_part(loading->survey, name, &part);
-	return part.checkpoint;
+	if (!fsdp_scan_part(loading->survey, name, &part))
+		fsdp_arena_leave(loading->arena);
+	return part;
+}
+
+const struct fsdp_checkpoint *fsdp_load_open(
+	struct fsdp_loading *loading, const char *name)
+{
+	return fsdp_load_part(loading, name).checkpoint;
+}
+
+void fsdp_load_must(struct fsdp_loading *loading, struct fsdp_error *error)
+{
+	bool is_over = error != NULL && fsdp_error_code(error) == FSDP_ERROR_MEMORY;
+
+	fsdp_error_free(error);
+	if (is_over)
+		fsdp_arena_leave(loading->arena);
+}
+
+static void free_locator(void *object)
+{
+	fsdp_locator_free(object);
+}
+
+struct fsdp_locator *fsdp_load_locate(
+	struct fsdp_loading *loading, const struct fsdp_checkpoint *checkpoint)
+{
+	struct fsdp_locator *locator = NULL;
+
+	if (!fsdp_locator_new(checkpoint, &locator, NULL))
+		fsdp_arena_leave(loading->arena);
+	fsdp_arena_own(loading->arena, free_locator, locator);
+	return locator;
 }
 
 bool fsdp_load_is_sound(const struct fsdp_checkpoint *checkpoint)
@@ -450,15 +485,14 @@ static const struct family {
 		"model_type" },
 };
 
-static const struct fsdp_loader *find_own(struct fsdp_scan *survey)
+static const struct fsdp_loader *find_own(struct fsdp_loading *loading)
 {
-	struct fsdp_loading loading = { .survey = survey };
-	struct fsdp_scan_document config = fsdp_load_document(&loading, "config.json");
+	struct fsdp_scan_document config = fsdp_load_document(loading, "config.json");
 
 	for (size_t i = 0; i < FSDP_COUNT(families); i++) {
 		const struct family *of = &families[i];
 		struct fsdp_load_items members =
-			fsdp_load_members(&loading, "config.json");
+			fsdp_load_members(loading, "config.json");
 		const struct fsdp_setting *member;
 		/* One that is not valid may have had it. */
 		bool has_key =
@@ -467,8 +501,8 @@ static const struct fsdp_loader *find_own(struct fsdp_scan *survey)
 
 		while ((member = fsdp_load_next_item(&members)) != NULL && !has_key)
 			has_key = fsdp_span_is_any(member->key, of->keys);
-		if (has_key && fsdp_load_has(&loading, of->any) &&
-			(of->and_any == NULL || fsdp_load_has(&loading, of->and_any)))
+		if (has_key && fsdp_load_has(loading, of->any) &&
+			(of->and_any == NULL || fsdp_load_has(loading, of->and_any)))
 			return of->loader != NULL ? find_loader(of->loader) : NULL;
 	}
 	return NULL;
@@ -559,7 +593,7 @@ const char *fsdp_load_code_name(size_t index)
 	return index < FSDP_COUNT(codes) ? codes[index].name : NULL;
 }
 
-/* The text with its marks filled in; NULL: it is empty, or memory ends. */
+/* The text with its marks filled in; NULL: it is empty. */
 static const char *fill_in(struct fsdp_loading *loading, const char *template)
 {
 	size_t room = 1, path = strlen(loading->path);
@@ -567,9 +601,8 @@ static const char *fill_in(struct fsdp_loading *loading, const char *template)
 
 	for (const char *at = template; at != NULL && *at != '\0'; at++)
 		room += *at != '{' ? 1 : path > FSDP_LOAD_WORD ? path : FSDP_LOAD_WORD;
-	text = end = fsdp_arena_take(loading->arena, room, 1);
-	loading->failed |= text == NULL;
-	for (const char *at = template; text != NULL && at != NULL && *at != '\0';) {
+	text = end = fsdp_arena_take(loading->answers, room, 1);
+	for (const char *at = template; at != NULL && *at != '\0';) {
 		bool is_path = strncmp(at, "{path}", 6) == 0;
 		if (is_path || (*at == '{' && fsdp_is_digit((unsigned char)at[1]))) {
 			end = stpcpy(end,
@@ -582,8 +615,25 @@ static const char *fill_in(struct fsdp_loading *loading, const char *template)
 	return end != text ? text : NULL;
 }
 
+/* Whether the rule is of this release and all of its conditions hold. */
+static bool holds(struct fsdp_loading *loading, const struct fsdp_load_rule *rule,
+	const char *version)
+{
+	fsdp_load_clear(loading);
+	loading->rule = rule;
+	return (rule->since == NULL ||
+		       fsdp_load_compare_versions(version, rule->since) >= 0) &&
+	       (rule->until == NULL ||
+		       fsdp_load_compare_versions(version, rule->until) < 0) &&
+	       (rule->when & ~loading->is) == 0 && (rule->unless & loading->is) == 0 &&
+	       (rule->lacks == NULL || fsdp_load_lacks(loading, "%s", rule->lacks)) &&
+	       (rule->finding == NULL || fsdp_load_has_finding(loading, rule->finding)) &&
+	       (rule->broken == NULL || has_broken(loading, rule->broken)) &&
+	       (rule->holds == NULL || rule->holds(loading));
+}
+
 /* A loader that raised does nothing more. */
-static bool ask(struct fsdp_loading *loading, const struct fsdp_loader *loader,
+static void ask(struct fsdp_loading *loading, const struct fsdp_loader *loader,
 	struct fsdp_load_result *result)
 {
 	/* What is certain counts before what is not known, and what is not known before
@@ -598,37 +648,18 @@ static bool ask(struct fsdp_loading *loading, const struct fsdp_loader *loader,
 
 	while (loader->rules[count].code != FSDP_LOAD_NO_CODE)
 		count++;
-	result->reasons = reasons = FSDP_TAKE(loading->arena, reasons, count + 1);
-	if (reasons == NULL)
-		return false;
+	result->reasons = reasons = FSDP_TAKE(loading->answers, reasons, count + 1);
 	fsdp_load_begin(loading, loader);
 	for (const struct fsdp_load_rule *rule = loader->rules;
-		rule < loader->rules + count && !ended && !loading->failed; rule++) {
+		rule < loader->rules + count && !ended; rule++) {
 		const struct load_code *code = &codes[rule->code - 1];
 		struct fsdp_span *names;
 
-		fsdp_load_clear(loading);
-		loading->rule = rule;
-		if ((rule->since != NULL && fsdp_load_compare_versions(
-						    result->version, rule->since) < 0) ||
-			(rule->until != NULL &&
-				fsdp_load_compare_versions(
-					result->version, rule->until) >= 0) ||
-			(rule->when & ~loading->is) != 0 ||
-			(rule->unless & loading->is) != 0 ||
-			(rule->lacks != NULL &&
-				!fsdp_load_lacks(loading, "%s", rule->lacks)) ||
-			(rule->finding != NULL &&
-				!fsdp_load_has_finding(loading, rule->finding)) ||
-			(rule->broken != NULL && !has_broken(loading, rule->broken)) ||
-			(rule->holds != NULL && !rule->holds(loading)))
+		if (!holds(loading, rule, result->version))
 			continue;
-		names = FSDP_TAKE(loading->arena, names, loading->name_count + 1);
-		loading->failed |= names == NULL;
-		for (size_t i = 0; names != NULL && i < loading->name_count; i++) {
-			names[i] = fsdp_arena_copy(loading->arena, loading->names[i]);
-			loading->failed |= names[i].data == NULL;
-		}
+		names = FSDP_TAKE(loading->answers, names, loading->name_count + 1);
+		for (size_t i = 0; i < loading->name_count; i++)
+			names[i] = fsdp_arena_copy(loading->answers, loading->names[i]);
 		reasons[result->reason_count++] = (struct fsdp_load_reason){
 			.code = code->name,
 			.verdict = rule->verdict,
@@ -645,9 +676,88 @@ static bool ask(struct fsdp_loading *loading, const struct fsdp_loader *loader,
 		ended = rule->ends || rule->verdict == FSDP_LOAD_REFUSES;
 	}
 	if ((result->verdict == FSDP_LOADS || result->verdict == FSDP_LOAD_DIFFERS) &&
-		loading->lists_weights && !loading->failed)
-		loading->failed |= !fsdp_load_list_took(loading, result);
-	return !loading->failed && !fsdp_scan_failed(loading->survey, NULL);
+		loading->lists_weights)
+		fsdp_load_list_took(loading, result);
+}
+
+/* What is asked, and where the answers go. */
+struct asking {
+	struct fsdp_scan *survey;
+	const struct fsdp_load_check_options *options;
+	struct fsdp_load_check *loads;
+};
+
+/* Of a version that the loader has. */
+static void ask_loader(const struct asking *asking, struct fsdp_loading *loading,
+	const struct fsdp_loader *loader, const struct fsdp_loader *own)
+{
+	const struct fsdp_load_check_options *options = asking->options;
+	const char *version = find_version(loader, options->version);
+	struct fsdp_load_result *result = &asking->loads->results[asking->loads->count];
+	struct fsdp_loader_setting *taken;
+	const struct fsdp_loader_option *option;
+
+	if (version == NULL)
+		return;
+	taken = FSDP_TAKE(loading->answers, taken, options->choice_count + 1);
+	*result = (struct fsdp_load_result){
+		.loader = loader->name,
+		.title = loader->title,
+		.library = loader->library,
+		.version = version,
+		.is_family = loader == own,
+		.choices = taken,
+	};
+	/* What the caller chose of what this loader has. */
+	for (size_t k = 0; k < options->choice_count; k++)
+		for (size_t j = 0; (option = fsdp_loader_option(loader->name, j)) != NULL;
+			j++)
+			if (strcmp(option->name, options->choices[k].name) == 0 &&
+				fsdp_loader_option_takes(
+					option, options->choices[k].value))
+				taken[result->choice_count++] = options->choices[k];
+	loading->is_before_5 = strcmp(loader->library, "transformers") == 0 &&
+			       fsdp_load_compare_versions(version, "5") < 0;
+	loading->torch = strcmp(loader->library, "torch") == 0 ? version : NULL;
+	loading->choices = taken;
+	loading->choice_count = result->choice_count;
+	ask(loading, loader, result);
+	asking->loads->count++;
+}
+
+static void ask_all(void *context)
+{
+	const struct asking *asking = context;
+	const struct fsdp_load_check_options *options = asking->options;
+	struct fsdp_load_check *loads = asking->loads;
+	struct fsdp_arena *arena = fsdp_arena_new_below(&loads->arena);
+	struct fsdp_loading *loading = FSDP_TAKE(arena, loading, 1);
+	const struct fsdp_loader *own;
+
+	loads->results =
+		FSDP_TAKE(&loads->arena, loads->results, options->loader_count + 1);
+	loading->survey = asking->survey;
+	loading->arena = arena;
+	own = find_own(loading);
+	for (size_t i = 0; i < options->loader_count; i++) {
+		bool is_own = strcmp(options->loaders[i], "auto") == 0;
+		const struct fsdp_loader *loader =
+			is_own ? own : find_loader(options->loaders[i]);
+
+		*loading = (struct fsdp_loading){
+			.survey = asking->survey,
+			.options = options,
+			.arena = arena,
+			.answers = &loads->arena,
+			.path = options->path != NULL ? options->path : "",
+			.is_own = is_own,
+		};
+		if (loader != NULL)
+			ask_loader(asking, loading, loader, own);
+	}
+	if (fsdp_scan_failed(asking->survey, NULL))
+		fsdp_arena_leave(arena);
+	fsdp_arena_done(arena);
 }
 
 bool fsdp_load_check_new(struct fsdp_scan *survey,
@@ -655,68 +765,13 @@ bool fsdp_load_check_new(struct fsdp_scan *survey,
 	struct fsdp_error **ret_error)
 {
 	struct fsdp_load_check *loads = calloc(1, sizeof *loads);
-	const struct fsdp_loader_option *option;
-	struct fsdp_loading *loading;
-	bool good;
+	struct asking asking = { survey, options, loads };
 
 	if (loads == NULL)
 		return fsdp_fail_memory(ret_error);
 	loads->budget.ceiling = UINT64_MAX;
 	fsdp_arena_init_lean(&loads->arena, &loads->budget);
-	loading = FSDP_TAKE(&loads->arena, loading, 1);
-	loads->results =
-		FSDP_TAKE(&loads->arena, loads->results, options->loader_count + 1);
-	good = loading != NULL && loads->results != NULL;
-	for (size_t i = 0; i < options->loader_count && good; i++) {
-		const struct fsdp_loader *own = find_own(survey);
-		bool is_own = strcmp(options->loaders[i], "auto") == 0;
-		const struct fsdp_loader *loader =
-			is_own ? own : find_loader(options->loaders[i]);
-		const char *version =
-			loader != NULL ? find_version(loader, options->version) : NULL;
-		struct fsdp_load_result *result = &loads->results[loads->count];
-		struct fsdp_loader_setting *taken =
-			FSDP_TAKE(&loads->arena, taken, options->choice_count + 1);
-		bool is_transformers;
-
-		good = taken != NULL;
-		if (version == NULL || !good)
-			continue;
-		is_transformers = strcmp(loader->library, "transformers") == 0;
-		*loading = (struct fsdp_loading){
-			.survey = survey,
-			.options = options,
-			.arena = &loads->arena,
-			.path = options->path != NULL ? options->path : "",
-			.is_own = is_own,
-			.is_before_5 = is_transformers &&
-				       fsdp_load_compare_versions(version, "5") < 0,
-			.torch = strcmp(loader->library, "torch") == 0 ? version : NULL,
-			.choices = taken,
-		};
-		*result = (struct fsdp_load_result){
-			.loader = loader->name,
-			.title = loader->title,
-			.library = loader->library,
-			.version = version,
-			.is_family = loader == own,
-			.choices = taken,
-		};
-		/* What the caller chose of what this loader has. */
-		for (size_t k = 0; k < options->choice_count; k++)
-			for (size_t j = 0;
-				(option = fsdp_loader_option(loader->name, j)) != NULL;
-				j++)
-				if (strcmp(option->name, options->choices[k].name) == 0 &&
-					fsdp_loader_option_takes(
-						option, options->choices[k].value))
-					taken[result->choice_count++] =
-						options->choices[k];
-		loading->choice_count = result->choice_count;
-		good = ask(loading, loader, result);
-		loads->count += good;
-	}
-	if (!good) {
+	if (!fsdp_arena_try(&loads->arena, ask_all, &asking)) {
 		fsdp_load_check_free(loads);
 		return !fsdp_scan_failed(survey, ret_error) &&
 		       fsdp_fail_memory(ret_error);

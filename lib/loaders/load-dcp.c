@@ -275,7 +275,7 @@ struct dcp_item {
 static bool has_other_items(struct fsdp_loading *loading)
 {
 	const struct fsdp_checkpoint *checkpoint = fsdp_load_opened(loading);
-	struct fsdp_locator *locator = NULL;
+	struct fsdp_locator *locator;
 	struct fsdp_place place;
 	struct dcp_item *items;
 	size_t pieces, count = 0;
@@ -284,10 +284,7 @@ static bool has_other_items(struct fsdp_loading *loading)
 		return false;
 	pieces = fsdp_min(fsdp_piece_count(checkpoint), PIECES_MOST);
 	items = FSDP_TAKE(loading->arena, items, pieces + 1);
-	if (items == NULL || !fsdp_locator_new(checkpoint, &locator, NULL)) {
-		loading->failed = true;
-		return false;
-	}
+	locator = fsdp_load_locate(loading, checkpoint);
 	for (uint32_t i = 0; i < pieces; i++) {
 		struct fsdp_piece piece = fsdp_piece(checkpoint, i);
 		struct fsdp_file file;
@@ -304,12 +301,9 @@ static bool has_other_items(struct fsdp_loading *loading)
 		struct fsdp_error *error = NULL;
 		bool located = fsdp_piece_locate(locator, items[i].piece, &place, &error);
 
-		loading->failed |=
-			!located && fsdp_error_code(error) == FSDP_ERROR_MEMORY;
+		fsdp_load_must(loading, error);
 		++*(located ? &loading->good_items : &loading->bad_items);
-		fsdp_error_free(error);
 	}
-	fsdp_locator_free(locator);
 	/* One item of another kind, or in a set of files with wrong lengths: the file is
 	 * from another save. */
 	return loading->bad_items > 0 &&
@@ -326,17 +320,12 @@ static bool has_unknown_items(struct fsdp_loading *loading)
 static bool has_compressed_items(struct fsdp_loading *loading)
 {
 	const struct fsdp_checkpoint *checkpoint = fsdp_load_opened(loading);
-	struct fsdp_locator *locator = NULL;
 	struct fsdp_place place = { .method = NULL };
-	bool found;
 
-	if (checkpoint == NULL || fsdp_piece_count(checkpoint) == 0)
-		return false;
-	loading->failed |= !fsdp_locator_new(checkpoint, &locator, NULL);
-	found = locator != NULL && fsdp_piece_locate(locator, 0, &place, NULL) &&
-		place.method != NULL && strcmp(place.method, "zstd") == 0;
-	fsdp_locator_free(locator);
-	return found;
+	return checkpoint != NULL && fsdp_piece_count(checkpoint) > 0 &&
+	       fsdp_piece_locate(
+		       fsdp_load_locate(loading, checkpoint), 0, &place, NULL) &&
+	       place.method != NULL && strcmp(place.method, "zstd") == 0;
 }
 
 /* ---- names, in the order of the state dict ---- */
@@ -358,16 +347,11 @@ bool fsdp_load_has_gap(struct fsdp_loading *loading)
 
 	if (loading->values == NULL && options->expected_count > 0) {
 		loading->values = FSDP_TAKE(loading->arena, loading->values, values + 1);
-		loading->failed |= loading->values == NULL;
-		for (uint32_t i = 0; !loading->failed && i < values; i++)
+		for (uint32_t i = 0; i < values; i++)
 			loading->values[i] = fsdp_value(checkpoint, i).raw_name;
-		if (!loading->failed)
-			qsort(loading->values, values, sizeof *loading->values,
-				by_number);
+		qsort(loading->values, values, sizeof *loading->values, by_number);
 	}
-	for (size_t i = 0;
-		checkpoint != NULL && !loading->failed && i < options->expected_count;
-		i++) {
+	for (size_t i = 0; checkpoint != NULL && i < options->expected_count; i++) {
 		struct fsdp_load_tensor wanted = {
 			.name = options->expected[i].name,
 			.shape = options->expected[i].shape,

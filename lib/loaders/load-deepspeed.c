@@ -103,9 +103,6 @@ uint32_t fsdp_load_read_zero(struct fsdp_loading *loading)
 	const struct fsdp_checkpoint *states;
 	int64_t saved, world;
 
-	loading->failed |= zero == NULL;
-	if (zero == NULL)
-		return 0;
 	zero->is_universal = is_universal;
 	zero->tag_file = is_universal ? "latest_universal" : "latest";
 	snprintf(zero->tag, TAG_BYTES, "%.*s",

@@ -57,9 +57,6 @@ static void begin(struct fsdp_loading *loading)
 	char *below = loading->own = fsdp_arena_take(loading->arena, FOLDER_BYTES, 1);
 	char number[20] = "", name[FOLDER_BYTES + 16]; /* nothing ends the text */
 
-	loading->failed |= below == NULL;
-	if (below == NULL)
-		return;
 	if (fsdp_span_is(tracker, "release")) {
 		snprintf(below, FOLDER_BYTES, "release");
 	} else if (tracker.size != 0 && tracker.size < sizeof number) {

@@ -750,22 +750,17 @@ static void read_adapter(struct adapter *adapter)
 
 		words->items =
 			FSDP_TAKE(loading->arena, words->items, list.end - list.at + 1);
-		loading->failed |= words->items == NULL;
-		while (words->items != NULL &&
-			(item = fsdp_load_next_item(&list)) != NULL)
+		while ((item = fsdp_load_next_item(&list)) != NULL)
 			if (item->value.kind == FSDP_TOKEN_TEXT)
 				words->items[words->count++] = item->value.text;
 	}
 	adapter->parts = FSDP_TAKE(
 		loading->arena, adapter->parts, count + options->expected_count + 1);
-	loading->failed |= adapter->parts == NULL;
-	if (loading->failed)
-		return;
 	adapter->end = adapter->last = part = adapter->parts;
 	for (size_t i = 0; i < options->expected_count; i++)
 		if (layer_of(options->expected[i].name) >= adapter->base_layers)
 			adapter->base_layers = layer_of(options->expected[i].name) + 1;
-	for (uint32_t i = 0; i < count && !loading->failed; i++, part++) {
+	for (uint32_t i = 0; i < count; i++, part++) {
 		struct fsdp_tensor tensor = fsdp_tensor(adapter->checkpoint, i);
 
 		part->whole = part->rest = fsdp_load_copy_name(
@@ -799,9 +794,6 @@ static void begin(struct fsdp_loading *loading)
 		"use_bdlora use_qalora kasa_config monteclora_config arrow_config velora_config");
 	struct adapter *adapter = loading->own = FSDP_TAKE(loading->arena, adapter, 1);
 
-	loading->failed |= adapter == NULL;
-	if (adapter == NULL)
-		return;
 	loading->lists_weights = true;
 	/* Nothing is compared with a model: only what is stored is listed. */
 	loading->was_compared = true;

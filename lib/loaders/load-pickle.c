@@ -261,11 +261,14 @@ static bool has_bad_index(struct fsdp_loading *loading)
 		return false;
 	(void)fsdp_limits_choose(&limits, NULL, 0, NULL);
 	fsdp_findings_init(&findings, loading->arena, &limits);
+	fsdp_arena_hold(loading->arena);
 	fsdp_check_indices(&checking);
-	loading->failed |= checking.failed || checking.no_memory ||
-			   checking.name.failed || findings.lost;
+	fsdp_arena_resume(loading->arena);
 	fsdp_error_free(error);
-	if (loading->failed || findings.list.count == 0)
+	if (checking.failed || checking.no_memory || checking.name.failed ||
+		findings.lost)
+		fsdp_arena_leave(loading->arena);
+	if (findings.list.count == 0)
 		return false;
 	const struct fsdp_finding *finding = fsdp_vec_at(&findings.list, 0);
 	fsdp_load_set_word(loading, 1, finding->message);

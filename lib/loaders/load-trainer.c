@@ -115,12 +115,12 @@ struct shapes {
 	size_t count;
 };
 
-static bool begin_shapes(struct fsdp_loading *loading, struct shapes *shapes, size_t most)
+static struct shapes begin_shapes(struct fsdp_loading *loading, size_t most)
 {
-	*shapes =
-		(struct shapes){ FSDP_TAKE(loading->arena, shapes->items, most + 1), 0 };
-	loading->failed |= shapes->items == NULL;
-	return shapes->items != NULL;
+	struct shapes shapes = { 0 };
+
+	shapes.items = FSDP_TAKE(loading->arena, shapes.items, most + 1);
+	return shapes;
 }
 
 static size_t count_of(const struct shapes *shapes, uint64_t shape)
@@ -208,8 +208,7 @@ static bool list_weights(struct fsdp_loading *loading, const struct fsdp_hasher 
 			return false;
 		most += fsdp_tensor_count(models[i]);
 	}
-	if (!begin_shapes(loading, ret_stored, most))
-		return false;
+	*ret_stored = begin_shapes(loading, most);
 	for (size_t k = 0; k < count; k++)
 		for (uint32_t i = 0; i < fsdp_tensor_count(models[k]); i++) {
 			struct fsdp_tensor weight = fsdp_tensor(models[k], i);
@@ -233,9 +232,9 @@ static bool is_of_other(struct fsdp_loading *loading, const char *file,
 	size_t excess = 0, kinds = 0, strays = 0, others = 0, count;
 	uint64_t sum = 0, sum_of_others = 0;
 
-	if (!fsdp_load_is_sound(optimizer) || is_projected(optimizer) ||
-		!begin_shapes(loading, &states, fsdp_tensor_count(optimizer)))
+	if (!fsdp_load_is_sound(optimizer) || is_projected(optimizer))
 		return false;
+	states = begin_shapes(loading, fsdp_tensor_count(optimizer));
 	/* Adam keeps two of one shape: those with the key of the first count. */
 	for (uint32_t i = 0; i < fsdp_tensor_count(optimizer); i++) {
 		struct fsdp_tensor state = fsdp_tensor(optimizer, i);

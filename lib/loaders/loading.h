@@ -61,13 +61,13 @@ struct fsdp_load_tensors {
 struct fsdp_loading {
 	struct fsdp_scan *survey;
 	const struct fsdp_load_check_options *options;
-	struct fsdp_arena *arena;
+	/* Of this check; of its answers. All runs in fsdp_arena_try. */
+	struct fsdp_arena *arena, *answers;
 	const char *path;
 	bool is_before_5;  /* release of transformers */
 	const char *torch; /* the same; NULL: another library, or the newest */
 	const struct fsdp_loader_setting *choices; /* those that this loader has */
 	size_t choice_count;
-	bool failed; /* out of memory */
 	bool is_own; /* the loader was chosen from the contents of the directory */
 	uint32_t is; /* facts: bits of the loader's own, and shared ones */
 	void *own;   /* what its rules have read, or NULL */
@@ -253,12 +253,20 @@ bool fsdp_load_has_finding(struct fsdp_loading *loading, const char *rule);
 bool fsdp_load_lacks(struct fsdp_loading *loading, const char *format, ...)
 	__attribute__((format(printf, 2, 3)));
 
-/* A part as a checkpoint of its own; NULL: it cannot be opened. */
+/* A part as a checkpoint of its own; the error, or NULL: it cannot be opened. */
+struct fsdp_scan_part fsdp_load_part(struct fsdp_loading *loading, const char *name);
 const struct fsdp_checkpoint *fsdp_load_open(
 	struct fsdp_loading *loading, const char *name);
 
 /* The chosen weights, or the directory if no set is chosen. */
 const struct fsdp_checkpoint *fsdp_load_opened(struct fsdp_loading *loading);
+
+/* Leaves what runs if memory ended; frees the error, or NULL. */
+void fsdp_load_must(struct fsdp_loading *loading, struct fsdp_error *error);
+
+/* It lives as long as the check. */
+struct fsdp_locator *fsdp_load_locate(
+	struct fsdp_loading *loading, const struct fsdp_checkpoint *checkpoint);
 
 /* It was read completely, and no finding is an error. NULL is not. */
 bool fsdp_load_is_sound(const struct fsdp_checkpoint *checkpoint);
@@ -313,10 +321,10 @@ bool fsdp_load_flag(struct fsdp_loading *loading, const char *name, bool otherwi
 
 /* ---- chosen-weights.c ---- */
 
-/* Lists the files of the chosen set, then the other one. False: out of memory. */
-bool fsdp_load_list_took(struct fsdp_loading *loading, struct fsdp_load_result *result);
+/* Lists the files of the chosen set, then the other one. */
+void fsdp_load_list_took(struct fsdp_loading *loading, struct fsdp_load_result *result);
 
-/* A name as it is stored, which lives as long as the answer. */
+/* A name as it is stored, which lives as long as the check. */
 struct fsdp_span fsdp_load_copy_name(struct fsdp_loading *loading,
 	const struct fsdp_checkpoint *checkpoint, uint32_t name);
 
@@ -347,9 +355,8 @@ bool fsdp_load_is_expected(struct fsdp_loading *loading, struct fsdp_span name);
 /* For qsort. */
 int fsdp_load_by_name(const void *a, const void *b);
 
-/* Tensors of a set as they are stored, in order of names: all, or those of the model.
- * False: out of memory. */
-bool fsdp_load_list_stored(struct fsdp_loading *loading,
+/* Tensors of a set as they are stored, in order of names: all, or those of the model. */
+void fsdp_load_list_stored(struct fsdp_loading *loading,
 	const struct fsdp_checkpoint *checkpoint, bool all,
 	struct fsdp_load_tensors *ret);
 /* A shape that is not known is like any. */

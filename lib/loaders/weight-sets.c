@@ -72,19 +72,13 @@ static bool open_two(struct fsdp_loading *loading, const char *left, const char 
 		if (ret_sides->checkpoints[i] == NULL)
 			return false;
 	}
-	for (size_t i = 0; i < 2 && !loading->failed; i++)
-		loading->failed |=
-			!fsdp_load_list_stored(loading, ret_sides->checkpoints[i], false,
-				&ret_sides->tensors[i]) ||
-			!fsdp_locator_new(
-				ret_sides->checkpoints[i], &ret_sides->locators[i], NULL);
-	return !loading->failed;
-}
-
-static void close_two(struct two_sets *sides)
-{
-	fsdp_locator_free(sides->locators[0]);
-	fsdp_locator_free(sides->locators[1]);
+	for (size_t i = 0; i < 2; i++) {
+		fsdp_load_list_stored(loading, ret_sides->checkpoints[i], false,
+			&ret_sides->tensors[i]);
+		ret_sides->locators[i] =
+			fsdp_load_locate(loading, ret_sides->checkpoints[i]);
+	}
+	return true;
 }
 
 /* A tensor of each. */
@@ -115,10 +109,9 @@ static enum fsdp_set_likeness compare_bytes(struct fsdp_loading *loading,
 		compared += size;
 	}
 	bool read = error == NULL;
-	loading->failed |= !read && fsdp_error_code(error) == FSDP_ERROR_MEMORY;
-	fsdp_error_free(error);
 	fsdp_elements_close(streams[0]);
 	fsdp_elements_close(streams[1]);
+	fsdp_load_must(loading, error);
 	return !read ? FSDP_SETS_NOT_STATED : equal ? FSDP_SETS_SAME : FSDP_SETS_DIFFER;
 }
 
@@ -186,7 +179,6 @@ static enum fsdp_set_likeness compare_sets(
 		if (likeness == FSDP_SETS_DIFFER)
 			fsdp_load_name(loading, name);
 	}
-	close_two(&sides);
 	return likeness == FSDP_SETS_SAME && !data ? FSDP_SETS_NOT_STATED : likeness;
 }
 
@@ -236,7 +228,6 @@ bool fsdp_load_ties_contradict(struct fsdp_loading *loading)
 		return false;
 	differ = open_two(loading, loading->weights, loading->weights, &sides) &&
 		 compare_bytes(loading, &sides, names[0], names[1]) == FSDP_SETS_DIFFER;
-	close_two(&sides);
 	return differ;
 }
 
@@ -331,25 +322,25 @@ static void write_takers(
 	}
 }
 
-bool fsdp_weight_set_pairs_new(struct fsdp_scan *survey, bool data,
-	struct fsdp_weight_set_pairs **ret_pairs, struct fsdp_error **ret_error)
-{
-	struct fsdp_load_check_options options = { .size = sizeof options, .data = data };
-	struct fsdp_weight_set_pairs *pairs = calloc(1, sizeof *pairs);
-	struct fsdp_loading *loading;
+/* Of one directory. */
+struct pairing {
+	struct fsdp_scan *survey;
+	struct fsdp_load_check_options options;
+	struct fsdp_weight_set_pairs *pairs;
+};
 
-	if (pairs == NULL)
-		return fsdp_fail_memory(ret_error);
-	pairs->budget.ceiling = UINT64_MAX;
-	fsdp_arena_init_lean(&pairs->arena, &pairs->budget);
-	loading = FSDP_TAKE(&pairs->arena, loading, 1);
-	if (loading != NULL) {
-		loading->survey = survey;
-		loading->options = &options;
-		loading->arena = &pairs->arena;
-		loading->path = "";
-	}
-	for (size_t i = 0; loading != NULL && i < FSDP_COUNT(sets); i++)
+static void pair_all(void *context)
+{
+	const struct pairing *pairing = context;
+	struct fsdp_weight_set_pairs *pairs = pairing->pairs;
+	struct fsdp_arena *arena = fsdp_arena_new_below(&pairs->arena);
+	struct fsdp_loading *loading = FSDP_TAKE(arena, loading, 1);
+
+	loading->survey = pairing->survey;
+	loading->options = &pairing->options;
+	loading->arena = arena;
+	loading->path = "";
+	for (size_t i = 0; i < FSDP_COUNT(sets); i++)
 		for (size_t k = i + 1; k < FSDP_COUNT(sets); k++) {
 			struct fsdp_weight_set_pair *pair = &pairs->items[pairs->count];
 			if (!are_alike(sets[i], sets[k]) || !has_set(loading, sets[i]) ||
@@ -362,39 +353,51 @@ bool fsdp_weight_set_pairs_new(struct fsdp_scan *survey, bool data,
 				.likeness = compare_sets(loading, sets[i], sets[k]),
 			};
 			pairs->count++;
-			if (loading->name_count == 0)
-				continue;
-			pair->name = fsdp_arena_copy(&pairs->arena, loading->names[0]);
-			loading->failed |= pair->name.data == NULL;
+			if (loading->name_count > 0)
+				pair->name =
+					fsdp_arena_copy(&pairs->arena, loading->names[0]);
 		}
-	if (loading != NULL && !loading->failed) {
-		if (pairs->count > 0)
-			write_takers(pairs, loading);
-		/* An actor with its critic. */
-		for (size_t i = 0; i + 1 < FSDP_COUNT(models); i += 2) {
-			struct fsdp_weight_set_pair pair = { .first = models[i],
-				.second = models[i + 1],
-				.likeness = FSDP_SETS_OTHER_MODEL };
-			struct two_sets sides;
-			struct fsdp_span other;
-			size_t names;
-			bool is_opened;
+	if (pairs->count > 0)
+		write_takers(pairs, loading);
+	/* An actor with its critic. */
+	for (size_t i = 0; i + 1 < FSDP_COUNT(models) && pairs->count < PAIRS_MOST;
+		i += 2) {
+		struct fsdp_weight_set_pair pair = { .first = models[i],
+			.second = models[i + 1],
+			.likeness = FSDP_SETS_OTHER_MODEL };
+		struct two_sets sides;
+		struct fsdp_span other;
+		size_t names;
+		bool is_opened;
 
-			if (pairs->count == PAIRS_MOST ||
-				fsdp_scan_find(survey, pair.first) == NULL ||
-				fsdp_scan_find(survey, pair.second) == NULL)
-				continue;
-			pair.checkpoint = fsdp_load_open(loading, pair.second);
-			is_opened = open_two(loading, pair.first, pair.second, &sides);
-			if (is_opened)
-				count_shares(loading, &sides, data, &pair.shares, &names,
-					&other);
-			close_two(&sides);
-			if (pair.checkpoint == NULL || is_opened)
-				pairs->items[pairs->count++] = pair;
-		}
+		if (fsdp_scan_find(pairing->survey, pair.first) == NULL ||
+			fsdp_scan_find(pairing->survey, pair.second) == NULL)
+			continue;
+		pair.checkpoint = fsdp_load_open(loading, pair.second);
+		is_opened = open_two(loading, pair.first, pair.second, &sides);
+		if (is_opened)
+			count_shares(loading, &sides, pairing->options.data, &pair.shares,
+				&names, &other);
+		if (pair.checkpoint == NULL || is_opened)
+			pairs->items[pairs->count++] = pair;
 	}
-	if (loading == NULL || loading->failed || fsdp_scan_failed(survey, NULL)) {
+	if (fsdp_scan_failed(pairing->survey, NULL))
+		fsdp_arena_leave(arena);
+	fsdp_arena_done(arena);
+}
+
+bool fsdp_weight_set_pairs_new(struct fsdp_scan *survey, bool data,
+	struct fsdp_weight_set_pairs **ret_pairs, struct fsdp_error **ret_error)
+{
+	struct fsdp_weight_set_pairs *pairs = calloc(1, sizeof *pairs);
+	struct pairing pairing = { survey,
+		{ .size = sizeof pairing.options, .data = data }, pairs };
+
+	if (pairs == NULL)
+		return fsdp_fail_memory(ret_error);
+	pairs->budget.ceiling = UINT64_MAX;
+	fsdp_arena_init_lean(&pairs->arena, &pairs->budget);
+	if (!fsdp_arena_try(&pairs->arena, pair_all, &pairing)) {
 		fsdp_weight_set_pairs_free(pairs);
 		return !fsdp_scan_failed(survey, ret_error) &&
 		       fsdp_fail_memory(ret_error);
