@@ -85,7 +85,7 @@ def main():
         texts.append(table("row", f"rows_of_{name}", [text for row in rows for text in tables.row(row, prefix, layer.replace("@", ""))]))
         traits = "".join(f", .{word} = true" for word in words if word[0] != "+")
         families.append(f"{{ rows_of_{name}, FSDP_COUNT(rows_of_{name}), {json.dumps(prefix)}, {tables.bits(words, '+')}{traits} }}")
-    texts += [table("family", "families", families), table("architecture", "architectures", tables.types),
+    texts += [table("model_family", "families", families), table("architecture", "architectures", tables.types),
               table("size_key", "size_keys", tables.sizes), table("flag_key", "flag_keys", tables.keys),
               table("known_key", "known_keys", tables.known), table("flag_key", "class_ends", tables.classes)]
     print("enum {\n" + "".join(f"\t{flag} = 1 << {bit},\n" for bit, flag in enumerate(tables.flags)) + "};")

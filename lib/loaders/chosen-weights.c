@@ -20,10 +20,13 @@ enum { NAME_BYTES = 4096, HEADER_MOST = 100000000 };
 
 /* ---- files ---- */
 
-static bool is_index(const struct fsdp_loading *loading)
+const char *fsdp_load_index(struct fsdp_loading *loading)
 {
 	return loading->weights != NULL &&
-	       fsdp_span_ends(fsdp_span_text(loading->weights), FSDP_SPAN(".index.json"));
+			       fsdp_span_ends(fsdp_span_text(loading->weights),
+				       FSDP_SPAN(".index.json"))
+		       ? loading->weights
+		       : NULL;
 }
 
 /* Of an index its shards that exist, without the index and the other files of the
@@ -31,7 +34,7 @@ static bool is_index(const struct fsdp_loading *loading)
 void fsdp_load_list_took(struct fsdp_loading *loading, struct fsdp_load_result *result)
 {
 	const struct fsdp_checkpoint *index =
-		is_index(loading) ? fsdp_load_opened(loading) : NULL;
+		fsdp_load_index(loading) != NULL ? fsdp_load_opened(loading) : NULL;
 	size_t files = index != NULL ? fsdp_file_count(index) : 0, count = 0;
 	struct fsdp_span *names = FSDP_TAKE(loading->answers, names, files + 2);
 
@@ -54,25 +57,11 @@ void fsdp_load_list_took(struct fsdp_loading *loading, struct fsdp_load_result *
 	result->took_count = count;
 }
 
-bool fsdp_load_is_bad_index(struct fsdp_loading *loading)
-{
-	struct fsdp_span text;
-	size_t i = 0;
-
-	if (!is_index(loading))
-		return false;
-	text = fsdp_scan_text(loading->survey, loading->weights);
-	fsdp_load_report(loading, 0, "%s", fsdp_load_copying(loading, loading->weights));
-	while (i < text.size && memchr(" \t\r\n", text.data[i], 4) != NULL)
-		i++;
-	return i == text.size || text.data[i] != '{';
-}
-
 /* The first in order of names, as the loader sorts them. */
 bool fsdp_load_lacks_shard(struct fsdp_loading *loading)
 {
 	const struct fsdp_checkpoint *checkpoint =
-		is_index(loading) ? fsdp_load_opened(loading) : NULL;
+		fsdp_load_index(loading) != NULL ? fsdp_load_opened(loading) : NULL;
 	struct fsdp_span first = { 0 };
 
 	for (size_t i = 0; checkpoint != NULL && i < fsdp_finding_count(checkpoint);
@@ -99,7 +88,7 @@ bool fsdp_load_is_cut_safetensors(struct fsdp_loading *loading)
 	struct fsdp_scan_document index = { .count = 0 };
 	const struct fsdp_scan_entry *entry;
 
-	if (is_index(loading))
+	if (fsdp_load_index(loading) != NULL)
 		index = fsdp_load_document(loading, loading->weights);
 	for (size_t at = 0; (entry = fsdp_load_next(loading, &at, patterns)) != NULL;) {
 		const char *name = (const char *)entry->name.data, *damage = NULL;
@@ -126,7 +115,7 @@ bool fsdp_load_is_cut_safetensors(struct fsdp_loading *loading)
 			damage = "its header is too large";
 		else if (size > entry->size - 8)
 			damage = "its header is truncated";
-		else if (checkpoint == NULL && !is_index(loading))
+		else if (checkpoint == NULL && fsdp_load_index(loading) == NULL)
 			damage = not_covered;
 		for (size_t i = 0; damage == NULL && checkpoint != NULL &&
 				   i < fsdp_finding_count(checkpoint);
@@ -160,10 +149,10 @@ bool fsdp_load_is_cut_safetensors(struct fsdp_loading *loading)
 	return false;
 }
 
-/* Word 0: the set; 1: why. */
+/* Word 0: why. */
 bool fsdp_load_cannot_open(struct fsdp_loading *loading)
 {
-	struct fsdp_scan_part part;
+	struct fsdp_scan_part part = { .error = NULL };
 	const struct fsdp_error *error;
 
 	if (loading->weights == NULL)
@@ -172,8 +161,7 @@ bool fsdp_load_cannot_open(struct fsdp_loading *loading)
 	error = part.error;
 	if (part.checkpoint != NULL && fsdp_checkpoint_error_count(part.checkpoint) > 0)
 		error = fsdp_checkpoint_error(part.checkpoint, 0);
-	fsdp_load_report(loading, 0, "%s", loading->weights);
-	fsdp_load_report(loading, 1, "%s",
+	fsdp_load_report(loading, 0, "%s",
 		error != NULL ? fsdp_error_message(error) : "it was not opened");
 	return part.checkpoint == NULL || error != NULL;
 }
@@ -201,9 +189,10 @@ void fsdp_load_list_stored(struct fsdp_loading *loading,
 	const struct fsdp_checkpoint *checkpoint, bool all, struct fsdp_load_tensors *ret)
 {
 	size_t count = fsdp_tensor_count(checkpoint);
+	size_t values = loading->takes_values ? fsdp_value_count(checkpoint) : 0;
 
 	*ret = (struct fsdp_load_tensors){ .items = FSDP_TAKE(loading->arena, ret->items,
-						   count + 1) };
+						   count + values + 1) };
 	for (uint32_t i = 0; i < count; i++) {
 		struct fsdp_tensor tensor = fsdp_tensor(checkpoint, i);
 		struct fsdp_load_tensor *item = &ret->items[ret->count];
@@ -226,6 +215,12 @@ void fsdp_load_list_stored(struct fsdp_loading *loading,
 					&state, &part);
 		ret->count++;
 	}
+	for (uint32_t i = 0; i < values; i++)
+		ret->items[ret->count++] = (struct fsdp_load_tensor){
+			.name = fsdp_load_copy_name(
+				loading, checkpoint, fsdp_value(checkpoint, i).raw_name),
+			.is_value = true,
+		};
 	qsort(ret->items, ret->count, sizeof *ret->items, fsdp_load_by_name);
 }
 
@@ -328,7 +323,7 @@ bool fsdp_load_compare(struct fsdp_loading *loading)
 	bool has_tied[FSDP_LOAD_TIE_COUNT] = { [FSDP_LOAD_OPTIONAL] = true };
 	bool has_layers[2] = { false };
 	const char *prefix;
-	struct fsdp_scan_root root;
+	const struct fsdp_scan_root *root = &loading->root;
 	struct fsdp_span rest;
 	size_t count = 0;
 	char text[NAME_BYTES];
@@ -337,20 +332,20 @@ bool fsdp_load_compare(struct fsdp_loading *loading)
 		return loading->has_model && loading->has_stored;
 	loading->was_compared = true;
 	loading->has_model = list_expected(loading);
-	loading->has_stored =
-		loading->weights != NULL && fsdp_load_opened(loading) != NULL;
+	loading->has_stored = (loading->weights != NULL || loading->takes_values) &&
+			      fsdp_load_opened(loading) != NULL;
 	if (loading->has_stored)
-		fsdp_load_list_stored(loading, fsdp_load_opened(loading), false, stored);
-	root = fsdp_load_root(loading);
+		fsdp_load_list_stored(loading, fsdp_load_opened(loading),
+			loading->takes_values, stored);
 	/* Loaders read only the outermost dict of a pickle. A nested dict is one
 	 * unexpected entry, under its key. */
-	if (loading->has_stored && root.is_dict) {
+	if (loading->has_stored && root->is_dict) {
 		for (size_t i = 0; i < stored->count; i++)
-			if (root.tensors != 0 && !stored->items[i].is_deep)
+			if (root->tensors != 0 && !stored->items[i].is_deep)
 				stored->items[count++] = stored->items[i];
-		if (count == 0 && root.other_key != NULL)
+		if (count == 0 && root->other_key != NULL)
 			stored->items[count++] = (struct fsdp_load_tensor){
-				.name = fsdp_span_text(root.other_key),
+				.name = fsdp_span_text(root->other_key),
 			};
 		stored->count = count;
 	}
@@ -599,7 +594,11 @@ bool fsdp_load_is_misshaped(struct fsdp_loading *loading)
 		return false;
 	found = loading->first_misshaped;
 	wanted = found->match;
-	fsdp_load_name(loading, found->name);
+	for (size_t i = 0; i < loading->stored.count; i++)
+		if (loading->stored.items[i].match != NULL &&
+			!fsdp_load_same_shape(&loading->stored.items[i],
+				loading->stored.items[i].match))
+			fsdp_load_name(loading, loading->stored.items[i].name);
 	fsdp_load_write_numbers(loading, 1, found);
 	fsdp_load_write_numbers(loading, 2, wanted);
 	fsdp_load_report(loading, 4, "%s",

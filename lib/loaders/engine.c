@@ -296,6 +296,18 @@ bool fsdp_load_has_finding(struct fsdp_loading *loading, const char *rule)
 	return loading->all_names > 0;
 }
 
+bool fsdp_load_has_dtype(struct fsdp_loading *loading,
+	const struct fsdp_checkpoint *checkpoint, const char *names)
+{
+	for (uint32_t i = 0; checkpoint != NULL && i < fsdp_tensor_count(checkpoint);
+		i++) {
+		const char *name = fsdp_dtype(fsdp_tensor(checkpoint, i).dtype)->name;
+		if (fsdp_span_is_any(fsdp_span_text(name), names))
+			return fsdp_load_report(loading, 0, "%s", name);
+	}
+	return false;
+}
+
 struct fsdp_load_items fsdp_load_members(
 	struct fsdp_loading *loading, const char *document)
 {
@@ -359,25 +371,25 @@ struct fsdp_load_items fsdp_load_items(
 		members, fsdp_load_find_item(members, fsdp_span_text(key)));
 }
 
+static bool is_set(struct fsdp_token value)
+{
+	return value.kind == FSDP_TOKEN_INTEGER || value.kind == FSDP_TOKEN_BOOL
+		       ? value.integer != 0
+	       : value.kind == FSDP_TOKEN_TEXT ? value.text.size != 0
+					       : (value.kind == FSDP_TOKEN_LIST ||
+							 value.kind == FSDP_TOKEN_DICT) &&
+							 value.count != 0;
+}
+
 const struct fsdp_setting *fsdp_load_find_set(
 	struct fsdp_loading *loading, const char *document, const char *keys)
 {
 	struct fsdp_load_items items = fsdp_load_members(loading, document);
 	const struct fsdp_setting *item;
 
-	while ((item = fsdp_load_next_item(&items)) != NULL) {
-		struct fsdp_token value = item->value;
-		if (!fsdp_span_is_any(item->key, keys))
-			continue;
-		if (value.kind == FSDP_TOKEN_INTEGER || value.kind == FSDP_TOKEN_BOOL
-				? value.integer != 0
-			: value.kind == FSDP_TOKEN_TEXT
-				? value.text.size != 0
-				: (value.kind == FSDP_TOKEN_LIST ||
-					  value.kind == FSDP_TOKEN_DICT) &&
-					  value.count != 0)
-			break;
-	}
+	while ((item = fsdp_load_next_item(&items)) != NULL &&
+		(!fsdp_span_is_any(item->key, keys) || !is_set(item->value)))
+		;
 	return item;
 }
 
@@ -557,6 +569,46 @@ bool fsdp_loader_has_version(const char *loader, const char *version)
 	return found != NULL && find_version(found, version) != NULL;
 }
 
+static bool is_value(const struct fsdp_load_fact *fact, struct fsdp_token value)
+{
+	switch (fact->kind) {
+	case FSDP_LOAD_TEXT:
+		return value.kind == FSDP_TOKEN_TEXT &&
+		       (fact->values == NULL ||
+			       fsdp_span_is_any(value.text, fact->values));
+	case FSDP_LOAD_DICT:
+		return value.kind == FSDP_TOKEN_DICT;
+	case FSDP_LOAD_SET:
+		return is_set(value);
+	case FSDP_LOAD_GIVEN:
+		break;
+	}
+	return value.kind != FSDP_TOKEN_NONE;
+}
+
+static bool is_so(struct fsdp_loading *loading, const struct fsdp_load_fact *fact)
+{
+	const char *document = fact->document, *rest = fact->keys;
+	struct fsdp_scan_document read;
+	char key[FSDP_LOAD_WORD_BYTES];
+	bool has = false;
+
+	if (fact->any != NULL)
+		return fsdp_load_has(loading, fact->any);
+	if (fact->option != NULL)
+		return fsdp_load_is_chosen(loading, fact->option, fact->values);
+	if (strcmp(document, FSDP_LOAD_OF_INDEX) == 0)
+		document = fsdp_load_index(loading);
+	if (document == NULL)
+		return false;
+	read = fsdp_load_document(loading, document);
+	if (rest == NULL)
+		return read.is_there && !read.is_valid;
+	while (!has && fsdp_load_next_word(&rest, key))
+		has = is_value(fact, fsdp_load_setting(loading, document, key).value);
+	return has != fact->is_lacking;
+}
+
 void fsdp_load_begin(struct fsdp_loading *loading, const struct fsdp_loader *loader)
 {
 	loading->is =
@@ -565,17 +617,11 @@ void fsdp_load_begin(struct fsdp_loading *loading, const struct fsdp_loader *loa
 		loader->order != NULL ? fsdp_load_choose(loading, loader->order) : NULL;
 	for (const struct fsdp_load_fact *fact = loader->facts;
 		fact != NULL && fact->bit != 0; fact++)
-		if (fact->any != NULL ? fsdp_load_has(loading, fact->any)
-			: fact->key != NULL
-				? fsdp_load_setting(loading, fact->document, fact->key)
-						  .value.kind != FSDP_TOKEN_NONE
-				: fsdp_load_is_chosen(
-					  loading, fact->option, fact->values))
-			loading->is |= fact->bit;
+		loading->is |= is_so(loading, fact) ? fact->bit : 0;
 	if (loader->begin != NULL)
 		loader->begin(loading);
-	if (loading->weights == NULL)
-		loading->is |= FSDP_LOAD_NONE;
+	loading->is |= loading->weights == NULL ? FSDP_LOAD_NONE : 0;
+	fsdp_load_read_root(loading);
 }
 
 /* ---- rules ---- */
@@ -596,18 +642,29 @@ const char *fsdp_load_code_name(size_t index)
 /* The text with its marks filled in; NULL: it is empty. */
 static const char *fill_in(struct fsdp_loading *loading, const char *template)
 {
-	size_t room = 1, path = strlen(loading->path);
+	const char *weights = loading->weights != NULL ? loading->weights : "";
+	const char *const marks[][2] = { { "{path}", loading->path },
+		{ "{weights}", *weights != '\0' ? weights : "the file" },
+		{ "{copy}", fsdp_load_copying(loading, weights) },
+		{ "{root}", loading->words[FSDP_LOAD_ROOT] } };
+	size_t most = strlen(loading->path) + strlen(weights) + FSDP_LOAD_WORD, room = 1;
 	char *text, *end;
 
 	for (const char *at = template; at != NULL && *at != '\0'; at++)
-		room += *at != '{' ? 1 : path > FSDP_LOAD_WORD ? path : FSDP_LOAD_WORD;
+		room += *at == '{' ? most : 1;
 	text = end = fsdp_arena_take(loading->answers, room, 1);
 	for (const char *at = template; at != NULL && *at != '\0';) {
-		bool is_path = strncmp(at, "{path}", 6) == 0;
-		if (is_path || (*at == '{' && fsdp_is_digit((unsigned char)at[1]))) {
-			end = stpcpy(end,
-				is_path ? loading->path : loading->words[at[1] - '0']);
-			at += is_path ? 6 : 3;
+		size_t i = 0;
+
+		while (i < FSDP_COUNT(marks) &&
+			strncmp(at, marks[i][0], strlen(marks[i][0])) != 0)
+			i++;
+		if (i < FSDP_COUNT(marks)) {
+			end = stpcpy(end, marks[i][1]);
+			at += strlen(marks[i][0]);
+		} else if (*at == '{' && fsdp_is_digit((unsigned char)at[1])) {
+			end = stpcpy(end, loading->words[at[1] - '0']);
+			at += 3;
 		} else {
 			*end++ = *at++;
 		}
@@ -628,6 +685,9 @@ static bool holds(struct fsdp_loading *loading, const struct fsdp_load_rule *rul
 	       (rule->when & ~loading->is) == 0 && (rule->unless & loading->is) == 0 &&
 	       (rule->lacks == NULL || fsdp_load_lacks(loading, "%s", rule->lacks)) &&
 	       (rule->finding == NULL || fsdp_load_has_finding(loading, rule->finding)) &&
+	       (rule->dtypes == NULL ||
+		       fsdp_load_has_dtype(
+			       loading, fsdp_load_opened(loading), rule->dtypes)) &&
 	       (rule->broken == NULL || has_broken(loading, rule->broken)) &&
 	       (rule->holds == NULL || rule->holds(loading));
 }

@@ -52,14 +52,14 @@ enum sharing {
 	OPTIONAL, /* a buffer that has its value without a file */
 };
 
-/* A tensor; %L and so on stand in its name. */
+/* A tensor; its name contains %L and so on. */
 struct row {
 	const char *name, *shape;
 	uint32_t when, unless;
 	uint8_t tie, expert;
 };
 
-struct family {
+struct model_family {
 	const struct row *rows;
 	size_t row_count;
 	const char *prefix; /* of the base model */
@@ -73,7 +73,7 @@ struct family {
 
 struct architecture {
 	const char *type; /* model_type */
-	const struct family *family;
+	const struct model_family *family;
 	uint32_t has, asks;   /* of a configuration without these keys; about
 				 which it has one */
 	const char *defaults; /* of sizes: "K=8 w=256" */
@@ -168,7 +168,7 @@ static bool read_flags(struct building *building)
 {
 	struct fsdp_loading *loading = building->loading;
 	const struct architecture *of = building->of;
-	const struct family *family = of->family;
+	const struct model_family *family = of->family;
 	struct fsdp_load_items list = fsdp_load_items(loading, CONFIG, "architectures");
 	const struct fsdp_setting *first = fsdp_load_next_item(&list);
 	struct fsdp_span inner = fsdp_load_text(loading, CONFIG, "feed_forward_proj");
@@ -318,7 +318,7 @@ bool fsdp_load_model_of_config(struct fsdp_loading *loading)
 {
 	struct fsdp_span type = fsdp_load_text(loading, CONFIG, "model_type");
 	struct building building = { .loading = loading };
-	const struct family *family;
+	const struct model_family *family;
 
 	for (size_t i = 0; i < FSDP_COUNT(architectures); i++)
 		if (fsdp_span_is(type, architectures[i].type))

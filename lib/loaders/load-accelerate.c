@@ -59,8 +59,7 @@ static bool has_two_indexes(struct fsdp_loading *loading)
 {
 	const struct fsdp_scan_entry *entry;
 
-	if (loading->weights == NULL || !fsdp_span_ends(fsdp_span_text(loading->weights),
-						FSDP_SPAN(".index.json")))
+	if (fsdp_load_index(loading) == NULL)
 		return false;
 	for (size_t at = 0;
 		(entry = fsdp_load_next(loading, &at, "*.index.json")) != NULL;)
@@ -68,21 +67,12 @@ static bool has_two_indexes(struct fsdp_loading *loading)
 	return loading->all_names > 1;
 }
 
-static bool omits(struct fsdp_loading *loading)
-{
-	return !fsdp_load_is_nested(loading) && fsdp_load_misses(loading);
-}
-
 /* A value that is not a tensor is an unexpected name. */
 static bool has_other_value(struct fsdp_loading *loading)
 {
-	struct fsdp_scan_root root = fsdp_load_root(loading);
+	const char *key = loading->root.other_key;
 
-	fsdp_load_report(
-		loading, 0, "%s", loading->weights != NULL ? loading->weights : "");
-	fsdp_load_report(loading, 1, "%s under the key %.200s", "no tensor",
-		root.other_key != NULL ? root.other_key : "");
-	return root.other_key != NULL;
+	return key != NULL && fsdp_load_report(loading, 0, "%.200s", key);
 }
 
 /* What a scheduler of torch adds to each group; the script may not prepare it. */
@@ -147,15 +137,17 @@ static const struct fsdp_load_rule rules[] = {
 		"the directory has more than one *.index.json",
 		"move the wrong index out of the directory", .unless = STATE),
 	FSDP_READS_WEIGHTS(0),
-	FSDP_REFUSES(NO_STATE_DICT, fsdp_load_is_no_dict, .unless = STATE),
-	FSDP_REFUSES(NO_STATE_DICT, fsdp_load_is_no_dict, .unless = FSDP),
-	FSDP_NOT_JUDGED(NO_STATE_DICT, fsdp_load_is_unknown_root, .ends = true),
-	FSDP_REFUSES(NO_STATE_DICT, fsdp_load_has_unusual_key, .unless = STATE),
-	FSDP_REFUSES(NO_STATE_DICT, has_other_value, NULL,
+	FSDP_REFUSES(NO_STATE_DICT, .when = FSDP_LOAD_NO_DICT, .unless = STATE),
+	FSDP_REFUSES(NO_STATE_DICT, .when = FSDP_LOAD_NO_DICT, .unless = FSDP),
+	FSDP_NOT_JUDGED(NO_STATE_DICT, .when = FSDP_LOAD_OTHER_ROOT, .ends = true),
+	FSDP_REFUSES(NO_STATE_DICT, .when = FSDP_LOAD_UNUSUAL_KEY, .unless = STATE),
+	FSDP_REFUSES(NO_STATE_DICT, has_other_value,
+		"{weights} contains no tensor under the key {0}",
 		"save only the dict of tensors", .when = STATE, .unless = FSDP),
-	FSDP_DIFFERS(NO_STATE_DICT, fsdp_load_is_nested,
-		"{0} contains {1}: the model stays randomly initialized",
-		"save only the inner dict with the tensors", .unless = STATE),
+	FSDP_DIFFERS(NO_STATE_DICT, .when = FSDP_LOAD_NESTED, .unless = STATE,
+		.message =
+			"{weights} contains {root}: the model stays randomly initialized",
+		.fix = "save only the inner dict with the tensors"),
 	FSDP_NOT_JUDGED(UNREAD, fsdp_load_cannot_open),
 	FSDP_NOT_JUDGED(UNKNOWN_MODEL, fsdp_load_has_no_model, .unless = STATE),
 	FSDP_NOT_JUDGED(UNSUPPORTED, .when = STATE | FSDP | FSDP_LOAD_EXPECTS,
@@ -165,7 +157,8 @@ static const struct fsdp_load_rule rules[] = {
 	/* load_state is strict. */
 	FSDP_REFUSES(OTHER_MODEL, fsdp_load_is_other_model, NULL, FSDP_NO_FIX,
 		.when = STATE | FSDP_LOAD_EXPECTS, .unless = FSDP),
-	FSDP_DIFFERS(OTHER_NAMES, omits, .arg = FSDP_LOAD_ALSO_OTHERS, .unless = STATE),
+	FSDP_DIFFERS(OTHER_NAMES, fsdp_load_misses, .arg = FSDP_LOAD_ALSO_OTHERS,
+		.unless = STATE | FSDP_LOAD_NESTED),
 	FSDP_DIFFERS(MISSING_TENSOR, fsdp_load_misses, NULL, FSDP_NO_FIX,
 		.arg = FSDP_LOAD_ONLY_MISSING, .unless = STATE),
 	/* retie_parameters gives all the first of their names, which is the head's. */

@@ -59,6 +59,7 @@ static void begin(struct fsdp_loading *loading)
 	uint32_t world = loading->options->world, ranks = world != 0 ? world : 1;
 	uint32_t rank = 0;
 
+	loading->takes_values = true;
 	/* The default reader is not what people call for files of another writer of
 	 * PyTorch. */
 	if ((loading->is & (CHOSEN | SHARDS | ANY_METADATA | DATA_FILES)) == SHARDS)
@@ -128,26 +129,15 @@ static bool has_name_twice(struct fsdp_loading *loading)
 	return false;
 }
 
-/* A dtype that safetensors has and its PyTorch binding lacks, as word 0. */
+/* In one of the files; each is opened by itself. */
 static bool has_foreign_type(struct fsdp_loading *loading)
 {
-	static const char *const types[][2] = {
-		{ "float8_e8m0fnu", "F8_E8M0" },
-		{ "float4_e2m1fn_x2", "F4" },
-		{ "F6_E2M3", "F6_E2M3" },
-		{ "F6_E3M2", "F6_E3M2" },
-	};
 	const char *name;
 
-	for (size_t at = 0; (name = next_shard(loading, &at)) != NULL;) {
-		const struct fsdp_checkpoint *shard = fsdp_load_open(loading, name);
-		for (uint32_t i = 0; shard != NULL && i < fsdp_tensor_count(shard); i++)
-			for (size_t k = 0; k < FSDP_COUNT(types); k++)
-				if (strcmp(fsdp_dtype(fsdp_tensor(shard, i).dtype)->name,
-					    types[k][0]) == 0)
-					return fsdp_load_report(
-						loading, 0, "%s", types[k][1]);
-	}
+	for (size_t at = 0; (name = next_shard(loading, &at)) != NULL;)
+		if (fsdp_load_has_dtype(
+			    loading, fsdp_load_open(loading, name), loading->rule->text))
+			return true;
 	return false;
 }
 
@@ -328,60 +318,7 @@ static bool has_compressed_items(struct fsdp_loading *loading)
 	       place.method != NULL && strcmp(place.method, "zstd") == 0;
 }
 
-/* ---- names, in the order of the state dict ---- */
-
-static int by_number(const void *a, const void *b)
-{
-	const uint32_t *left = a, *right = b;
-
-	return *left < *right ? -1 : *left > *right;
-}
-
-bool fsdp_load_has_gap(struct fsdp_loading *loading)
-{
-	unsigned arg = loading->rule->arg, kind = arg & FSDP_LOAD_OF_BOTH;
-	unsigned among = (arg & FSDP_LOAD_FIRST_GAP) != 0 ? FSDP_LOAD_OF_BOTH : kind;
-	const struct fsdp_checkpoint *checkpoint = fsdp_load_opened(loading);
-	const struct fsdp_load_check_options *options = loading->options;
-	size_t values = checkpoint != NULL ? fsdp_value_count(checkpoint) : 0;
-
-	if (loading->values == NULL && options->expected_count > 0) {
-		loading->values = FSDP_TAKE(loading->arena, loading->values, values + 1);
-		for (uint32_t i = 0; i < values; i++)
-			loading->values[i] = fsdp_value(checkpoint, i).raw_name;
-		qsort(loading->values, values, sizeof *loading->values, by_number);
-	}
-	for (size_t i = 0; checkpoint != NULL && i < options->expected_count; i++) {
-		struct fsdp_load_tensor wanted = {
-			.name = options->expected[i].name,
-			.shape = options->expected[i].shape,
-			.dims = options->expected[i].dims,
-		};
-		const struct fsdp_load_tensor *stored =
-			fsdp_load_find_stored(loading, wanted.name);
-		uint32_t id = fsdp_name_find(checkpoint, wanted.name);
-		unsigned gap = FSDP_LOAD_MISSING;
-
-		if (stored != NULL)
-			gap = fsdp_load_same_shape(stored, &wanted) ? 0
-								    : FSDP_LOAD_MISSHAPED;
-		else if (id != FSDP_NONE && bsearch(&id, loading->values, values,
-						    sizeof id, by_number) != NULL)
-			gap = 0;
-		if ((gap & among) == 0)
-			continue;
-		if (gap != kind)
-			return false;
-		fsdp_load_name(loading, wanted.name);
-		if (loading->all_names == 1 && kind == FSDP_LOAD_MISSHAPED) {
-			fsdp_load_write_numbers(loading, 1, stored);
-			fsdp_load_write_numbers(loading, 2, &wanted);
-		}
-		if ((arg & FSDP_LOAD_ALL_GAPS) == 0)
-			break;
-	}
-	return loading->all_names > 0;
-}
+/* ---- names ---- */
 
 /* "loader_rank_1.cursor" of the last rank that saved, as the first rank beyond it asks
  * for it. */
@@ -419,11 +356,7 @@ static bool find_rank_key(struct fsdp_loading *loading)
 	return false;
 }
 
-static bool omits(struct fsdp_loading *loading)
-{
-	return fsdp_load_has_gap(loading) || find_rank_key(loading);
-}
-
+#define NOT_STORED "{0} is not stored and keeps its value"
 #define PASS_READER "pass storage_reader=HuggingFaceStorageReader(path)"
 
 static const struct fsdp_load_rule rules[] = {
@@ -436,9 +369,12 @@ static const struct fsdp_load_rule rules[] = {
 	FSDP_REFUSES(PIECES, has_name_twice, "{0} is stored in two files",
 		"move the file that does not belong to this save out of the directory",
 		.when = SAFETENSORS),
-	FSDP_REFUSES(DTYPE, has_foreign_type,
-		"a tensor has dtype {0}, which this storage_reader does not have",
-		"read the file with safetensors.torch.load_file", .when = SAFETENSORS),
+	/* safetensors has them, and its binding of PyTorch lacks them. */
+	FSDP_REFUSES(DTYPE, has_foreign_type, .when = SAFETENSORS,
+		.text = "float8_e8m0fnu float4_e2m1fn_x2 F6_E2M3 F6_E3M2",
+		.message =
+			"a tensor has dtype {0}, which this storage_reader does not have",
+		.fix = "read the file with safetensors.torch.load_file"),
 	FSDP_REFUSES(MISSING_FILE, lacks_indexed_shard, NULL,
 		"copy the file that the index names", .when = SAFETENSORS,
 		.unless = FSDP_LOAD_EXPECTS),
@@ -458,23 +394,21 @@ static const struct fsdp_load_rule rules[] = {
 		.message =
 			"the metadata lists the strides of each tensor, which torch 2.15 added",
 		.fix = "load it with torch 2.15 or later"),
-	FSDP_REFUSES(
-		RELEASE, fsdp_load_has_new_dtype, FSDP_LOAD_NEW_DTYPE, .until = "2.14"),
+	FSDP_REFUSES(RELEASE, .until = "2.14", FSDP_LOAD_NEW_DTYPE),
 	FSDP_NOT_JUDGED(WORLD_SIZE, .when = OTHER_RANKS, .unless = METADATA | SAFETENSORS,
 		.ends = true, .fix = FSDP_NO_FIX,
 		.message =
 			"each rank has its own metadata: the result with fewer ranks or other names is unknown"),
-	FSDP_REFUSES(MISSING_TENSOR, fsdp_load_has_gap, "{0} is not stored",
+	FSDP_REFUSES(MISSING_TENSOR, fsdp_load_misses, "{0} is not stored",
 		"request only stored names, or pass DefaultLoadPlanner(allow_partial_load=True)",
-		.arg = FSDP_LOAD_MISSING | FSDP_LOAD_FIRST_GAP, .unless = PARTIAL_LOAD),
+		.when = FSDP_LOAD_EXPECTS, .unless = PARTIAL_LOAD),
 	FSDP_REFUSES(WORLD_SIZE, find_rank_key,
 		"{0} is not stored: each rank saved a key of its own",
 		"load with as many ranks as saved it, or omit the keys that single ranks saved",
 		.unless = PARTIAL_LOAD),
-	FSDP_REFUSES(SHAPE, fsdp_load_has_gap,
-		"{0} has shape [{1}], the model expects [{2}]",
+	FSDP_REFUSES(SHAPE, fsdp_load_is_misshaped, NULL,
 		"build the model with the sizes that are stored",
-		.arg = FSDP_LOAD_MISSHAPED),
+		.when = FSDP_LOAD_EXPECTS),
 	/* The reader looks up the position of an item; it does not check that pieces
 	 * cover a tensor once. */
 	FSDP_REFUSES(PIECES, .finding = "FI1024", .message = "{0} has no place in a file",
@@ -506,8 +440,9 @@ static const struct fsdp_load_rule rules[] = {
 	FSDP_DIFFERS(PIECES, .finding = "FI1027",
 		.message = "{0} is read from the bytes of another tensor",
 		.fix = "save again, or use an earlier checkpoint"),
-	FSDP_DIFFERS(MISSING_TENSOR, omits, "{0} is not stored and keeps its value",
-		FSDP_NO_FIX, .arg = FSDP_LOAD_MISSING | FSDP_LOAD_ALL_GAPS,
+	FSDP_DIFFERS(MISSING_TENSOR, fsdp_load_misses, NOT_STORED, FSDP_NO_FIX,
+		.when = PARTIAL_LOAD | FSDP_LOAD_EXPECTS),
+	FSDP_DIFFERS(MISSING_TENSOR, find_rank_key, NOT_STORED, FSDP_NO_FIX,
 		.when = PARTIAL_LOAD),
 	{ 0 },
 };

@@ -30,7 +30,9 @@ enum {
 	NO_METADATA = 1 << 11,
 	OTHER_DTYPE = 1 << 12,
 	OTHER_LAYERS = 1 << 13,
-	ADAPTER_WEIGHTS = 1 << 14
+	ADAPTER_WEIGHTS = 1 << 14,
+	BAD_INDEX = 1 << 15,
+	OWN_CODE = 1 << 16
 };
 
 /* Kept words: the dtype; numbers of layer_types and of layers. */
@@ -42,6 +44,21 @@ static const struct fsdp_load_fact facts[] = {
 	{ ADAPTER_WEIGHTS, "adapter_model.safetensors adapter_model.bin" },
 	{ FSDP, "pytorch_model_fsdp_0/.metadata" },
 	{ SHARDS, "model-0*.safetensors" },
+	{ BAD_CONFIG, .document = FILE_NAME },
+	{ NO_TYPE, .document = FILE_NAME, .keys = "model_type", .kind = FSDP_LOAD_TEXT,
+		.is_lacking = true },
+	{ NO_DTYPE, .document = FILE_NAME, .keys = "dtype torch_dtype",
+		.kind = FSDP_LOAD_TEXT, .is_lacking = true },
+	{ QUANTIZED, .document = FILE_NAME, .keys = "quantization_config",
+		.kind = FSDP_LOAD_DICT },
+	{ OWN_CODE, .document = FILE_NAME, .keys = "auto_map" },
+	{ BAD_INDEX, .document = FSDP_LOAD_OF_INDEX },
+	{ NO_METADATA, .document = FSDP_LOAD_OF_INDEX, .keys = "metadata",
+		.is_lacking = true },
+	{ NO_MAP, .document = FSDP_LOAD_OF_INDEX, .keys = "weight_map",
+		.is_lacking = true },
+	{ EMPTY_MAP, .document = FSDP_LOAD_OF_INDEX, .keys = "weight_map",
+		.kind = FSDP_LOAD_SET, .is_lacking = true },
 	{ 0 },
 };
 
@@ -62,54 +79,24 @@ static void begin(struct fsdp_loading *loading)
 		fsdp_load_setting(loading, FILE_NAME, "layer_types").value;
 	int64_t layers = fsdp_load_integer(loading, FILE_NAME, "num_hidden_layers", -1);
 	struct fsdp_span dtype = fsdp_load_dtype(loading);
-	struct fsdp_scan_document config = fsdp_load_document(loading, FILE_NAME);
-	struct fsdp_span text = fsdp_scan_text(loading->survey, FILE_NAME);
-	struct fsdp_load_items index = { 0 };
-	const struct fsdp_setting *member, *item;
+	const char *index = fsdp_load_index(loading);
+	struct fsdp_load_items map = { 0 };
+	const struct fsdp_setting *item;
 
-	while (text.size != 0 && memchr(" \t\r\n", text.data[0], 4) != NULL)
-		text = fsdp_span(text.data + 1, text.size - 1);
-	/* A list is read, and then has no type. */
-	if (config.is_there && !config.is_valid &&
-		!fsdp_span_begins(text, FSDP_SPAN("[")))
-		loading->is |= BAD_CONFIG;
-	if (fsdp_load_text(loading, FILE_NAME, "model_type").data == NULL)
-		loading->is |= NO_TYPE;
-	if (fsdp_load_setting(loading, FILE_NAME, "quantization_config").value.kind ==
-		FSDP_TOKEN_DICT)
-		loading->is |= QUANTIZED;
-	if (dtype.data == NULL)
-		loading->is |= NO_DTYPE;
 	/* torch has three other names of its own. */
-	else if (find_dtype(loading) == 0 &&
-		 !fsdp_span_is_any(dtype, "half float double"))
+	if (dtype.data != NULL && find_dtype(loading) == 0 &&
+		!fsdp_span_is_any(dtype, "half float double"))
 		loading->is |= OTHER_DTYPE;
 	if (types.kind == FSDP_TOKEN_LIST && layers >= 0 && types.count != layers)
 		loading->is |= OTHER_LAYERS;
 	fsdp_load_set_word(loading, DTYPE, dtype);
 	fsdp_load_report(loading, TYPES, "%u", types.count);
 	fsdp_load_report(loading, LAYERS, "%lld", (long long)layers);
-	/* Three keys of the index are read by name. */
-	if (loading->weights != NULL &&
-		fsdp_span_ends(fsdp_span_text(loading->weights), FSDP_SPAN(".json"))) {
-		loading->is |= NO_MAP | NO_METADATA;
-		index = fsdp_load_members(loading, loading->weights);
-	}
-	while ((member = fsdp_load_next_item(&index)) != NULL) {
-		struct fsdp_load_items map = { index.settings,
-			(uint32_t)(member - index.settings) + 1, member->end };
-		if (member->value.kind == FSDP_TOKEN_NONE)
-			continue;
-		if (fsdp_span_is(member->key, "metadata"))
-			loading->is &= ~(uint32_t)NO_METADATA;
-		if (!fsdp_span_is(member->key, "weight_map"))
-			continue;
-		loading->is &= ~(uint32_t)NO_MAP;
-		loading->is |= member->value.count == 0 ? EMPTY_MAP : 0;
-		while ((item = fsdp_load_next_item(&map)) != NULL)
-			if (item->value.kind == FSDP_TOKEN_INTEGER)
-				loading->is |= UNUSUAL_MAP;
-	}
+	if (index != NULL)
+		map = fsdp_load_items(loading, index, "weight_map");
+	while ((item = fsdp_load_next_item(&map)) != NULL)
+		if (item->value.kind == FSDP_TOKEN_INTEGER)
+			loading->is |= UNUSUAL_MAP;
 	loading->adds_prefix = loading->converts = loading->lists_weights = true;
 	/* From 5 on it also applies an adapter in the same directory. */
 	if (!loading->is_before_5 && (loading->is & ADAPTER) != 0)
@@ -158,44 +145,39 @@ static bool lacks_rope_number(struct fsdp_loading *loading)
  * a key and a value in the first item of a list of tensors, or of a tensor. */
 static bool rejects_root(struct fsdp_loading *loading)
 {
-	struct fsdp_scan_root root = fsdp_load_root(loading);
-	const struct fsdp_checkpoint *checkpoint;
+	const struct fsdp_scan_root *root = &loading->root;
+	const struct fsdp_checkpoint *checkpoint = fsdp_load_opened(loading);
 	struct fsdp_tensor first;
 
-	if (!fsdp_load_is_no_dict(loading))
-		return false;
 	if (fsdp_span_is_any(
-		    fsdp_span_text(root.class_name), "NoneType bool int float") ||
+		    fsdp_span_text(root->class_name), "NoneType bool int float") ||
 		(loading->is & NO_DTYPE) != 0)
 		return true;
-	checkpoint = fsdp_load_opened(loading);
 	if (checkpoint == NULL || fsdp_tensor_count(checkpoint) == 0 ||
-		(!root.is_tensor && (root.first_class == NULL ||
-					    strcmp(root.first_class, "Tensor") != 0)))
+		(!root->is_tensor && (root->first_class == NULL ||
+					     strcmp(root->first_class, "Tensor") != 0)))
 		return false;
 	first = fsdp_tensor(checkpoint, 0);
-	return first.dims > root.is_tensor && first.numel > 0 &&
-	       first.shape[root.is_tensor] != 2;
+	return first.dims > root->is_tensor && first.numel > 0 &&
+	       first.shape[root->is_tensor] != 2;
 }
 
 /* An empty list adds nothing to a dict. */
-static bool is_other_root(struct fsdp_loading *loading)
+static bool has_items(struct fsdp_loading *loading)
 {
-	struct fsdp_scan_root root = fsdp_load_root(loading);
-	bool is_empty = root.class_name != NULL && root.count == 0 &&
-			fsdp_span_is_any(fsdp_span_text(root.class_name), "list tuple");
+	const struct fsdp_scan_root *root = &loading->root;
 
-	return !is_empty && fsdp_load_is_unknown_root(loading);
+	return root->class_name == NULL || root->count != 0 ||
+	       !fsdp_span_is_any(fsdp_span_text(root->class_name), "list tuple");
 }
 
-static bool is_nested_untyped(struct fsdp_loading *loading)
+static bool has_other_value(struct fsdp_loading *loading)
 {
-	struct fsdp_scan_root root = fsdp_load_root(loading);
+	const struct fsdp_scan_root *root = &loading->root;
 
-	return root.is_dict && root.first_class != NULL &&
-	       !fsdp_span_is_any(fsdp_span_text(root.first_class), "Tensor Parameter") &&
-	       fsdp_load_report(loading, 0, "%s", loading->weights) &&
-	       fsdp_load_report(loading, 1, "a value of class %s", root.first_class);
+	return root->is_dict && root->first_class != NULL &&
+	       !fsdp_span_is_any(fsdp_span_text(root->first_class), "Tensor Parameter") &&
+	       fsdp_load_report(loading, 0, "%s", root->first_class);
 }
 
 /* ---- files ---- */
@@ -319,10 +301,7 @@ static bool has_wrapped_names(struct fsdp_loading *loading)
 	char row[128]; /* each word fits once more */
 	size_t size;
 
-	if (loading->weights == NULL || fsdp_load_compare(loading) ||
-		loading->has_model ||
-		fsdp_load_setting(loading, FILE_NAME, "auto_map").end != 0 ||
-		fsdp_load_text(loading, FILE_NAME, "model_type").size == 0)
+	if (!fsdp_load_has_no_model(loading))
 		return false;
 	stored = fsdp_load_list_all(loading);
 	for (size_t i = 0; i < FSDP_COUNT(words); i++) {
@@ -349,6 +328,7 @@ static bool has_wrapped_names(struct fsdp_loading *loading)
 	return false;
 }
 
+#define SAVE_INNER "save only the inner dict with the tensors"
 #define PUT_CONFIG "put the model's config.json next to the weights"
 #define EXPORT \
 	"run fsdp-inspect export -o OUT {path}, and put the model's config.json into OUT"
@@ -359,7 +339,7 @@ static const struct fsdp_load_rule rules[] = {
 		.message =
 			"the directory contains an adapter, and its base model is stored elsewhere; use --for=peft"),
 	FSDP_REFUSES(CONFIG, .when = BAD_CONFIG, .fix = PUT_CONFIG,
-		.message = "config.json is not valid JSON"),
+		.message = "config.json is not a JSON object"),
 	FSDP_REFUSES(CONFIG, has_tensors, "config.json is missing", EXPORT,
 		.when = FSDP_LOAD_NONE, .unless = CONFIG),
 	FSDP_REFUSES(CONFIG, .unless = CONFIG, .fix = PUT_CONFIG,
@@ -386,7 +366,8 @@ static const struct fsdp_load_rule rules[] = {
 	FSDP_REFUSES(NO_WEIGHTS, has_weights_below, NO_WEIGHTS "; {0} is below it",
 		"move the weights next to config.json", .when = FSDP_LOAD_NONE),
 	FSDP_REFUSES(NO_WEIGHTS, .when = FSDP_LOAD_NONE, .message = NO_WEIGHTS),
-	FSDP_REFUSES(INDEX, fsdp_load_is_bad_index, "the index is not valid JSON", "{0}"),
+	FSDP_REFUSES(INDEX, .when = BAD_INDEX, .fix = "{copy}",
+		.message = "the index is not a JSON object"),
 	FSDP_REFUSES(INDEX, .when = NO_MAP, .message = "the index has no weight_map"),
 	FSDP_REFUSES(INDEX, .when = UNUSUAL_MAP,
 		.message = "weight_map of the index has values that are not file names"),
@@ -403,20 +384,22 @@ static const struct fsdp_load_rule rules[] = {
 	FSDP_REFUSES(UNSAFE_GLOBAL, fsdp_load_weights_refuse_global, NULL, FSDP_NO_FIX,
 		.until = "5"),
 	FSDP_REFUSES(UNSAFE_PICKLE, fsdp_load_weights_refuse_opcode),
-	FSDP_REFUSES(NO_STATE_DICT, rejects_root, .since = "5"),
-	FSDP_NOT_JUDGED(NO_STATE_DICT, is_other_root, .ends = true),
-	FSDP_REFUSES(NO_STATE_DICT, is_nested_untyped, NULL,
-		"save only the inner dict with the tensors", .when = NO_DTYPE,
-		.since = "5"),
-	FSDP_REFUSES(NO_STATE_DICT, fsdp_load_has_unusual_key, .since = "5"),
+	FSDP_REFUSES(
+		NO_STATE_DICT, rejects_root, .when = FSDP_LOAD_NO_DICT, .since = "5"),
+	FSDP_NOT_JUDGED(
+		NO_STATE_DICT, has_items, .when = FSDP_LOAD_OTHER_ROOT, .ends = true),
+	FSDP_REFUSES(NO_STATE_DICT, has_other_value,
+		"{weights} contains a value of class {0}, not only tensors", SAVE_INNER,
+		.when = NO_DTYPE, .since = "5"),
+	FSDP_REFUSES(NO_STATE_DICT, .when = FSDP_LOAD_UNUSUAL_KEY, .since = "5"),
 	FSDP_NOT_JUDGED(UNREAD, fsdp_load_cannot_open),
-	FSDP_DIFFERS(NO_STATE_DICT, fsdp_load_is_nested,
-		"{0} contains {1}: all weights stay randomly initialized",
-		"save only the inner dict with the tensors", .unless = NO_TYPE,
-		.ends = true),
+	FSDP_DIFFERS(NO_STATE_DICT, .when = FSDP_LOAD_NESTED, .unless = NO_TYPE,
+		.ends = true, .fix = SAVE_INNER,
+		.message =
+			"{weights} contains {root}: all weights stay randomly initialized"),
 	FSDP_DIFFERS(OTHER_NAMES, has_wrapped_names,
 		"names have the segment {0}, which a wrapper adds: their weights stay randomly initialized",
-		"fsdp-inspect export --strip={0}"),
+		"fsdp-inspect export --strip={0}", .unless = NO_TYPE | OWN_CODE),
 	FSDP_NOT_JUDGED(UNKNOWN_MODEL, fsdp_load_has_no_model,
 		"quantization_config changes the names of the parameters; give them with --expect",
 		.when = QUANTIZED),

@@ -92,6 +92,7 @@ static void begin(struct fsdp_loading *loading)
 	}
 	if (checkpoint == NULL || fsdp_checkpoint_error_count(checkpoint) > 0)
 		loading->is |= IS_UNREAD;
+	loading->takes_values = true;
 }
 
 static bool lacks(struct fsdp_loading *loading)
@@ -105,23 +106,17 @@ static bool lacks(struct fsdp_loading *loading)
 /* The list of a model whose names are not those that Megatron stores. */
 static bool is_other_form(struct fsdp_loading *loading)
 {
-	const struct fsdp_load_check_options *options = loading->options;
-	size_t i = 0;
-
-	while (i < options->expected_count &&
-		fsdp_load_find_stored(loading, options->expected[i].name) == NULL)
-		i++;
-	return fsdp_load_opened(loading) != NULL && i == options->expected_count;
+	return fsdp_load_compare(loading) && loading->missing == loading->model.count;
 }
 
 /* Keys that are stored and not asked for. */
 static bool leaves_keys(struct fsdp_loading *loading)
 {
-	const struct fsdp_load_tensors *stored = fsdp_load_list_all(loading);
-
-	for (size_t i = 0; i < stored->count; i++)
-		if (!fsdp_load_is_expected(loading, stored->items[i].name))
-			fsdp_load_name(loading, stored->items[i].name);
+	for (size_t i = 0; fsdp_load_compare(loading) && i < loading->stored.count; i++) {
+		const struct fsdp_load_tensor *item = &loading->stored.items[i];
+		if (item->match == NULL && !item->is_value)
+			fsdp_load_name(loading, item->name);
+	}
 	return loading->all_names > 0;
 }
 
@@ -164,30 +159,24 @@ static const struct fsdp_load_rule rules[] = {
 	FSDP_REFUSES(OTHER_NAMES, leaves_keys, "{0} is stored and not asked for",
 		"request all stored keys, or omit strict",
 		.when = FSDP_LOAD_EXPECTS | RAISES_ALL),
-	FSDP_REFUSES(MISSING_TENSOR, fsdp_load_has_gap, "{0} is not stored",
-		"build the model that was saved",
-		.arg = FSDP_LOAD_MISSING | FSDP_LOAD_ALL_GAPS, .when = RAISES),
-	/* What is asked for is looked at in its order, unless keys are looked for before.
-	 */
-	FSDP_REFUSES(MISSING_TENSOR, fsdp_load_has_gap, "{0} is not stored",
+	FSDP_REFUSES(MISSING_TENSOR, fsdp_load_misses, "{0} is not stored",
+		"build the model that was saved", .when = FSDP_LOAD_EXPECTS | RAISES),
+	FSDP_REFUSES(MISSING_TENSOR, fsdp_load_misses, "{0} is not stored",
 		"build the model that was saved, or pass strict=\"return_all\"",
-		.arg = FSDP_LOAD_MISSING | FSDP_LOAD_FIRST_GAP, .unless = LOOKS_FIRST),
-	FSDP_REFUSES(SHAPE, fsdp_load_has_gap,
-		"{0} has shape [{1}], the model expects [{2}]",
+		.when = FSDP_LOAD_EXPECTS, .unless = LOOKS_FIRST),
+	FSDP_REFUSES(SHAPE, fsdp_load_is_misshaped, NULL,
 		"build the model with the sizes that are stored",
-		.arg = FSDP_LOAD_MISSHAPED, .unless = ALLOWS),
-	FSDP_DIFFERS(SHAPE, fsdp_load_has_gap,
+		.when = FSDP_LOAD_EXPECTS, .unless = ALLOWS),
+	FSDP_DIFFERS(SHAPE, fsdp_load_is_misshaped,
 		"{0} has shape [{1}], the model expects [{2}]: the common part is loaded, the rest keeps its value",
-		FSDP_NO_FIX, .arg = FSDP_LOAD_MISSHAPED | FSDP_LOAD_ALL_GAPS,
-		.when = ALLOWS),
+		FSDP_NO_FIX, .when = FSDP_LOAD_EXPECTS | ALLOWS),
 	/* Torch reads what is stored and does not compare it with what is asked for. */
 	FSDP_DIFFERS(PIECES, .finding = "FI1021",
 		.message = "pieces of {0} do not cover it: the rest keeps its value",
 		.fix = "save again, or use an earlier checkpoint"),
-	FSDP_IGNORES(MISSING_TENSOR, fsdp_load_has_gap,
+	FSDP_IGNORES(MISSING_TENSOR, fsdp_load_misses,
 		"{0} is not stored: the result is without it, and the model keeps its value",
-		FSDP_NO_FIX, .arg = FSDP_LOAD_MISSING | FSDP_LOAD_ALL_GAPS,
-		.when = LOOKS_FIRST, .unless = RAISES),
+		FSDP_NO_FIX, .when = FSDP_LOAD_EXPECTS | LOOKS_FIRST, .unless = RAISES),
 	{ 0 },
 };
 

@@ -1165,7 +1165,6 @@ static bool ignores_some(struct fsdp_loading *loading)
 /* ---- rules ---- */
 
 #define PUT_CONFIG "copy adapter_config.json of this adapter into the directory"
-#define SAVE_DICT "save a dict of the adapter's tensors by their names"
 #define EXPECT_BASE "name the base model with --expect"
 
 static const struct fsdp_load_rule rules[] = {
@@ -1181,10 +1180,7 @@ static const struct fsdp_load_rule rules[] = {
 			"the directory has no adapter_model.safetensors or adapter_model.bin",
 		.fix = "put adapter_model.safetensors into the directory"),
 	FSDP_READS_WEIGHTS(0),
-	FSDP_REFUSES(NO_STATE_DICT, fsdp_load_is_no_dict, NULL, SAVE_DICT),
-	FSDP_NOT_JUDGED(
-		NO_STATE_DICT, fsdp_load_is_unknown_root, NULL, SAVE_DICT, .ends = true),
-	FSDP_REFUSES(NO_STATE_DICT, fsdp_load_has_unusual_key, NULL, SAVE_DICT),
+	FSDP_TAKES_DICT(0),
 	FSDP_NOT_JUDGED(UNREAD, fsdp_load_cannot_open),
 	FSDP_REFUSES(ADAPTER_TYPE, .when = OTHER_TYPE, .fix = FSDP_NO_FIX,
 		.message = "{5} is not a type of adapter that PEFT has"),
@@ -1256,8 +1252,9 @@ static const struct fsdp_load_rule rules[] = {
 	FSDP_REFUSES(BASE_MODEL, has_other_module,
 		"{0} has shape [{2}], the base expects [{3}]", "{1}",
 		.when = FSDP_LOAD_EXPECTS),
-	FSDP_DIFFERS(MISSING_TENSOR, fsdp_load_is_nested, "{0}: it has no effect",
-		FSDP_NO_FIX, .when = OWN_TENSORS),
+	FSDP_DIFFERS(MISSING_TENSOR, .when = OWN_TENSORS | FSDP_LOAD_NESTED,
+		.message = "{weights} contains {root}: it has no effect",
+		.fix = FSDP_NO_FIX),
 	FSDP_DIFFERS(MISSING_TENSOR, .when = STORED, .unless = OWN_TENSORS,
 		.message =
 			"the adapter file holds other tensors, as of a full model, and none of an adapter: it has no effect",

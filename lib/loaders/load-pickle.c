@@ -132,8 +132,6 @@ bool fsdp_load_weights_refuse_opcode(struct fsdp_loading *loading)
 		fix = fsdp_span_text(fsdp_load_copying(loading, loading->weights));
 	else if (!is_new || pickles.global_count > 0)
 		fix = find_fix(loading);
-	fsdp_load_report(loading, 0, "%s",
-		*loading->weights != '\0' ? loading->weights : "the file");
 	fsdp_load_report(loading, 2, "%.*s", FSDP_TEXT(fix));
 	if (beginning == OTHER || is_new)
 		return fsdp_load_report(loading, 1,
@@ -142,57 +140,34 @@ bool fsdp_load_weights_refuse_opcode(struct fsdp_loading *loading)
 	return fsdp_load_report(loading, 1, "pickle opcode %s", pickles.opcode);
 }
 
-struct fsdp_scan_root fsdp_load_root(struct fsdp_loading *loading)
-{
-	return is_pickled(loading) ? fsdp_load_pickles(loading, loading->weights).root
-				   : (struct fsdp_scan_root){ .class_name = NULL };
-}
-
-/* Words: the file, what it contains. */
-static bool write_root(
-	struct fsdp_loading *loading, const char *what, const char *class_name)
-{
-	fsdp_load_report(loading, 0, "%s", loading->weights);
-	return fsdp_load_report(loading, 1, "%s of class %s", what, class_name);
-}
-
-bool fsdp_load_is_no_dict(struct fsdp_loading *loading)
-{
-	struct fsdp_scan_root root = fsdp_load_root(loading);
-
-	return root.class_name != NULL && !root.is_dict &&
-	       write_root(loading, "an object", root.class_name);
-}
-
 /* Keys that are bytes fail at other places than other keys that are not strings. */
-bool fsdp_load_is_unknown_root(struct fsdp_loading *loading)
+void fsdp_load_read_root(struct fsdp_loading *loading)
 {
-	struct fsdp_scan_root root = fsdp_load_root(loading);
+	struct fsdp_scan_root *root = &loading->root;
+	bool is_bytes;
 
-	if (root.is_dict)
-		return root.is_known && root.key_class != NULL &&
-		       strcmp(root.key_class, "bytes") == 0 &&
-		       write_root(loading, "a key", root.key_class);
-	return root.is_known && write_root(loading, "an object", root.class_name);
-}
-
-bool fsdp_load_has_unusual_key(struct fsdp_loading *loading)
-{
-	struct fsdp_scan_root root = fsdp_load_root(loading);
-
-	return root.is_dict && root.key_class != NULL &&
-	       strcmp(root.key_class, "bytes") != 0 &&
-	       write_root(loading, "a key", root.key_class);
-}
-
-bool fsdp_load_is_nested(struct fsdp_loading *loading)
-{
-	struct fsdp_scan_root root = fsdp_load_root(loading);
-
-	if (!root.is_dict || root.count == 0 || root.tensors != 0)
-		return false;
-	fsdp_load_report(loading, 0, "%s", loading->weights);
-	return fsdp_load_report(loading, 1, "tensors only in a dict inside of it");
+	if (!is_pickled(loading))
+		return;
+	*root = fsdp_load_pickles(loading, loading->weights).root;
+	is_bytes = root->key_class != NULL && strcmp(root->key_class, "bytes") == 0;
+	if (!root->is_dict && root->class_name != NULL)
+		loading->is |= FSDP_LOAD_NO_DICT;
+	if (root->is_known && (!root->is_dict || is_bytes))
+		loading->is |= FSDP_LOAD_OTHER_ROOT;
+	if (root->is_dict && root->key_class != NULL && !is_bytes)
+		loading->is |= FSDP_LOAD_UNUSUAL_KEY;
+	if (root->is_dict && root->count != 0 && root->tensors == 0)
+		loading->is |= FSDP_LOAD_NESTED;
+	if (root->is_dict && root->key_class == NULL)
+		fsdp_load_report(
+			loading, FSDP_LOAD_ROOT, "tensors only in a dict inside of it");
+	else if (root->is_dict)
+		fsdp_load_report(
+			loading, FSDP_LOAD_ROOT, "a key of class %s", root->key_class);
+	else
+		fsdp_load_report(loading, FSDP_LOAD_ROOT, "an object of %s%s",
+			root->class_name != NULL ? "class " : "an unknown class",
+			root->class_name != NULL ? root->class_name : "");
 }
 
 /* ---- the file that was named ---- */
@@ -275,40 +250,7 @@ static bool has_bad_index(struct fsdp_loading *loading)
 	return fsdp_load_name(loading, finding->tensor);
 }
 
-/* Types that came with a release. */
-bool fsdp_load_has_new_dtype(struct fsdp_loading *loading)
-{
-	const struct fsdp_checkpoint *checkpoint = fsdp_load_opened(loading);
-
-	for (uint32_t i = 0; checkpoint != NULL && i < fsdp_tensor_count(checkpoint); i++)
-		if (strcmp(fsdp_dtype(fsdp_tensor(checkpoint, i).dtype)->name,
-			    "bcomplex32") == 0)
-			return true;
-	return false;
-}
-
-/* Of such types the old form names no class that has them: torch.load fails in any mode.
- */
-static bool has_untyped_storage(struct fsdp_loading *loading)
-{
-	static const char *const begins[] = { "float8", "float4", "uint16", "uint32",
-		"uint64", "complex32" };
-	const struct fsdp_checkpoint *checkpoint = fsdp_load_opened(loading);
-
-	for (uint32_t i = 0; checkpoint != NULL && i < fsdp_tensor_count(checkpoint);
-		i++) {
-		const char *dtype = fsdp_dtype(fsdp_tensor(checkpoint, i).dtype)->name;
-		/* Nor does safetensors have the last one. */
-		fsdp_load_report(loading, 0, "%s", dtype);
-		fsdp_load_report(loading, 1, "%s%s",
-			*dtype == 'c' ? "" : "fsdp-inspect export -o DIRECTORY ",
-			*dtype == 'c' ? "" : loading->path);
-		for (size_t k = 0; k < FSDP_COUNT(begins); k++)
-			if (strncmp(dtype, begins[k], strlen(begins[k])) == 0)
-				return true;
-	}
-	return false;
-}
+#define NO_CLASS "torch.load cannot read tensors of {0} in a file without zip container"
 
 static const struct fsdp_load_rule rules[] = {
 	FSDP_NOT_JUDGED(FORMAT, .unless = FILE_NAMED, .ends = true,
@@ -329,11 +271,15 @@ static const struct fsdp_load_rule rules[] = {
 	FSDP_NOT_JUDGED(UNSUPPORTED, .when = OLD_FORM | NESTED, .until = "2.15",
 		.message =
 			"torch computes with the sizes of a nested tensor before it reads them from a file of this form"),
-	FSDP_REFUSES(DTYPE, has_untyped_storage,
-		"torch.load cannot read tensors of {0} in a file without zip container",
-		"{1}", .when = OLD_FORM),
-	FSDP_REFUSES(
-		RELEASE, fsdp_load_has_new_dtype, FSDP_LOAD_NEW_DTYPE, .until = "2.14"),
+	/* Of such types the old form names no class that has them: torch.load fails in
+	 * any mode. */
+	FSDP_REFUSES(DTYPE, .when = OLD_FORM, .message = NO_CLASS,
+		.dtypes =
+			"float8_e4m3fn float8_e5m2 float8_e4m3fnuz float8_e5m2fnuz float8_e8m0fnu float4_e2m1fn_x2 uint16 uint32 uint64",
+		.fix = "fsdp-inspect export -o DIRECTORY {path}"),
+	/* Nor does safetensors have this one. */
+	FSDP_REFUSES(DTYPE, .when = OLD_FORM, .message = NO_CLASS, .dtypes = "complex32"),
+	FSDP_REFUSES(RELEASE, .until = "2.14", FSDP_LOAD_NEW_DTYPE),
 	FSDP_REFUSES(SHAPE, has_bad_index,
 		"the indices of the sparse tensor {0} do not fit it: {1}; torch checks them from 2.14 on",
 		FSDP_NO_FIX, .since = "2.14"),

@@ -356,10 +356,7 @@ static const struct fsdp_load_rule rules[] = {
 	FSDP_REFUSES(WORLD_SIZE, fsdp_load_is_other_world, .when = DEEPSPEED),
 	FSDP_REFUSES(MISSING_FILE, fsdp_load_lacks_optimizer, .when = DEEPSPEED),
 	FSDP_READS_WEIGHTS(PLAIN),
-	FSDP_REFUSES(NO_STATE_DICT, fsdp_load_is_no_dict, .when = PLAIN),
-	FSDP_NOT_JUDGED(
-		NO_STATE_DICT, fsdp_load_is_unknown_root, .when = PLAIN, .ends = true),
-	FSDP_REFUSES(NO_STATE_DICT, fsdp_load_has_unusual_key, .when = PLAIN),
+	FSDP_TAKES_DICT(PLAIN),
 	FSDP_NOT_JUDGED(UNREAD, fsdp_load_cannot_open, .when = PLAIN),
 	FSDP_NOT_JUDGED(UNKNOWN_MODEL, fsdp_load_has_no_model, .when = MODEL),
 	FSDP_REFUSES(SHAPE, fsdp_load_is_misshaped, .when = MODEL),

@@ -23,6 +23,7 @@
 
 #define CONFIG_FILE "config.json"
 #define ADAPTER_FILE "adapter_config.json"
+#define INDEX_FILE "model.safetensors.index.json"
 #define MAX_RANK "max_lora_rank"
 
 /* Of the directory: a model, or else an adapter; which files of weights vLLM reads. */
@@ -49,7 +50,8 @@ enum {
 	FEATURE = 1 << 16, /* it changes the adapter in a way that vLLM does not have */
 	DORA = 1 << 17,
 	WHOLE = 1 << 18, /* a module that is not the head of a classifier */
-	ABOVE_RANK = 1 << 19
+	ABOVE_RANK = 1 << 19,
+	BAD_INDEX = 1 << 20
 };
 
 /* Kept words: a key that is missing; the largest rank, that of the server, what helps;
@@ -61,7 +63,15 @@ static const struct fsdp_load_fact facts[] = {
 	{ ADAPTER, ADAPTER_FILE },
 	{ ADAPTER_WEIGHTS, "adapter_model.safetensors" },
 	{ CONSOLIDATED, "consolidated*.safetensors" },
-	{ INDEX, "model.safetensors.index.json" },
+	{ INDEX, INDEX_FILE },
+	{ BAD_INDEX, .document = INDEX_FILE },
+	{ NO_MAP, .document = INDEX_FILE, .keys = "weight_map", .kind = FSDP_LOAD_DICT,
+		.is_lacking = true },
+	{ QUANTIZED, .document = CONFIG_FILE, .keys = "quantization_config",
+		.kind = FSDP_LOAD_DICT },
+	{ TIED, .document = CONFIG_FILE, .keys = "tie_word_embeddings",
+		.kind = FSDP_LOAD_SET },
+	{ DORA, .document = ADAPTER_FILE, .keys = "use_dora", .kind = FSDP_LOAD_SET },
 	{ 0 },
 };
 
@@ -123,8 +133,6 @@ static void read_adapter(struct fsdp_loading *loading)
 		}
 	if (fsdp_load_integer(loading, ADAPTER_FILE, "r", 1) <= 0)
 		loading->is |= NO_RANK;
-	if (fsdp_load_find_set(loading, ADAPTER_FILE, "use_dora") != NULL)
-		loading->is |= DORA;
 	/* Only heads of classifiers may be whole. */
 	while ((item = fsdp_load_next_item(&whole)) != NULL &&
 		(item->value.kind != FSDP_TOKEN_TEXT ||
@@ -188,20 +196,11 @@ static void begin(struct fsdp_loading *loading)
 	/* The index is read of safetensors only. Pickles of the last kind are not looked
 	 * into. */
 	if (count > 0 && kind == 1 && (loading->is & INDEX) != 0)
-		loading->weights = "model.safetensors.index.json";
+		loading->weights = INDEX_FILE;
 	else if (count > 1 || (count > 0 && kind == FSDP_COUNT(kinds)))
 		loading->is |= SEVERAL;
-	loading->is &= ~(uint32_t)ADAPTER;
+	loading->is &= ~(uint64_t)(ADAPTER | DORA);
 	loading->is |= find_class(loading);
-	if ((loading->is & INDEX) != 0 && loading->weights != NULL &&
-		fsdp_load_setting(loading, loading->weights, "weight_map").value.kind !=
-			FSDP_TOKEN_DICT)
-		loading->is |= NO_MAP;
-	if (fsdp_load_setting(loading, CONFIG_FILE, "quantization_config").value.kind ==
-		FSDP_TOKEN_DICT)
-		loading->is |= QUANTIZED;
-	if (fsdp_load_integer(loading, CONFIG_FILE, "tie_word_embeddings", 0) == 1)
-		loading->is |= TIED;
 	if (fsdp_span_is(fsdp_load_dtype(loading), "float32") ||
 		((loading->is & SGLANG) != 0 && fsdp_load_dtype(loading).size == 0))
 		loading->is |= FLOAT32;
@@ -391,8 +390,8 @@ static const struct fsdp_load_rule rules[] = {
 	FSDP_REFUSES(NO_WEIGHTS, .when = FSDP_LOAD_NONE,
 		.message =
 			"the directory has no file of weights that ends with .safetensors, .bin or .pt"),
-	FSDP_REFUSES(INDEX, fsdp_load_is_bad_index, "the index has no weight_map",
-		.when = INDEX),
+	FSDP_REFUSES(INDEX, .when = BAD_INDEX,
+		.message = "the index is not a JSON object", .fix = "{copy}"),
 	FSDP_REFUSES(
 		INDEX, .when = INDEX | NO_MAP, .message = "the index has no weight_map"),
 	FSDP_READS_WEIGHTS(0),
@@ -403,10 +402,10 @@ static const struct fsdp_load_rule rules[] = {
 	FSDP_NOT_JUDGED(UNREAD_WEIGHTS, .when = SEVERAL, .ends = true, .fix = FSDP_NO_FIX,
 		.message =
 			"it reads all files of this kind in the directory, and no index lists them"),
-	FSDP_REFUSES(NO_STATE_DICT, fsdp_load_is_no_dict),
-	FSDP_NOT_JUDGED(NO_STATE_DICT, fsdp_load_is_nested, .ends = true),
-	FSDP_NOT_JUDGED(NO_STATE_DICT, fsdp_load_is_unknown_root, .ends = true),
-	FSDP_NOT_JUDGED(NO_STATE_DICT, fsdp_load_has_unusual_key, .ends = true),
+	FSDP_REFUSES(NO_STATE_DICT, .when = FSDP_LOAD_NO_DICT),
+	FSDP_NOT_JUDGED(NO_STATE_DICT, .when = FSDP_LOAD_NESTED, .ends = true),
+	FSDP_NOT_JUDGED(NO_STATE_DICT, .when = FSDP_LOAD_OTHER_ROOT, .ends = true),
+	FSDP_NOT_JUDGED(NO_STATE_DICT, .when = FSDP_LOAD_UNUSUAL_KEY, .ends = true),
 	FSDP_NOT_JUDGED(UNREAD, fsdp_load_cannot_open, .ends = true),
 	FSDP_REFUSES(DTYPE, is_not_packed,
 		"quantization_config of config.json has the method {0}, and no weight is packed",

@@ -14,7 +14,8 @@
 
 enum {
 	FSDP_LOAD_WORDS = 5, /* of a rule … */
-	FSDP_LOAD_KEPT = 10, /* … and from there on of all rules of the loader */
+	FSDP_LOAD_ROOT = 10, /* … and from there on of all rules of the loader; {root} */
+	FSDP_LOAD_KEPT,
 	FSDP_LOAD_WORD = 1024,
 	FSDP_LOAD_WORD_BYTES = 128,
 	FSDP_LOAD_NAMES = 20
@@ -29,6 +30,7 @@ struct fsdp_load_tensor {
 	bool is_misshaped;              /* of the model: and that one has another shape */
 	uint8_t tie;                    /* of the model: enum fsdp_load_tie */
 	bool was_tied;  /* of the model: and none of its names is stored */
+	bool is_value;  /* stored: of no shape */
 	bool is_deep;   /* stored: not under a key of the outermost dict */
 	uint8_t expert; /* enum fsdp_load_expert */
 	uint32_t layer; /* of an expert */
@@ -69,7 +71,7 @@ struct fsdp_loading {
 	const struct fsdp_loader_setting *choices; /* those that this loader has */
 	size_t choice_count;
 	bool is_own; /* the loader was chosen from the contents of the directory */
-	uint32_t is; /* facts: bits of the loader's own, and shared ones */
+	uint64_t is; /* facts: bits of the loader's own, and shared ones */
 	void *own;   /* what its rules have read, or NULL */
 	/* The answer lists the files of the chosen weights, and this file; NULL: no
 	 * other. */
@@ -85,17 +87,18 @@ struct fsdp_loading {
 	uint64_t all_names;
 
 	/* ---- weights: chosen-weights.c ---- */
-	const char *weights; /* name of the chosen set; NULL: none */
-	bool has_weights;    /* the above is known */
+	const char *weights;        /* name of the chosen set; NULL: none */
+	struct fsdp_scan_root root; /* of a pickle; all zero of other weights */
+	bool has_weights;           /* the above is known */
 	struct fsdp_load_tensors model, stored;
 	bool has_model, has_stored; /* they are known */
 	bool was_compared;
-	uint32_t *values;             /* names of values, in order: load-dcp.c */
-	size_t good_items, bad_items; /* the same: once they are counted */
+	size_t good_items, bad_items; /* load-dcp.c: once they are counted */
 	size_t missing, unexpected, misshaped;
 	struct fsdp_load_tensor *first_missing, *first_unexpected, *first_misshaped;
 	const char *base_prefix; /* of the model, as "model." */
 	bool converts;           /* the loader converts stored names to those in memory */
+	bool takes_values;       /* the loader asks for all that is stored by its name */
 	bool adds_prefix;        /* the loader puts it in front where it is missing */
 };
 
@@ -112,12 +115,15 @@ struct fsdp_load_rule {
 	enum fsdp_load_verdict verdict;
 	enum fsdp_load_code code;
 	bool (*holds)(struct fsdp_loading *loading); /* may be NULL */
-	/* NULL: those of the code. {path}, {0} to {4}. A fix works on these files, or it
+	/* NULL: those of the code. {path}, {weights}, {root}: what these are, {copy}: a
+	 * fix for their file, {0} to {4}. A fix works on these files, or it
 	 * is not given: `holds` checks what it needs, or makes it a word, which is empty
 	 * then. */
 	const char *message, *fix;
-	uint32_t when, unless; /* facts that must all be true, or all be false */
+	uint64_t when, unless; /* facts that must all be true, or all be false */
 	const char *lacks;     /* a file that is missing, which is word 0; or NULL */
+	const char
+		*dtypes; /* a stored tensor has one of these, which is word 0; or NULL */
 	const char *broken;  /* patterns: one of these files is neither a pickle nor JSON,
 				    * whichever its name suggests; it is word 0; or NULL */
 	unsigned arg;        /* for `holds` */
@@ -148,8 +154,8 @@ struct fsdp_load_rule {
 	}
 #define FSDP_NO_FIX ""
 
-/* Rows of all loaders that open weights by themselves, and of those that choose one of
- * several sets. */
+/* Rows of all loaders that open weights by themselves, of those that take a dict of
+ * tensors, and of those that choose one of several sets. */
 #define FSDP_READS_WEIGHTS(facts)                                                        \
 	FSDP_REFUSES(MISSING_FILE, fsdp_load_lacks_shard, .when = facts),                \
 		FSDP_REFUSES(DAMAGED_FILE, fsdp_load_is_cut_safetensors, .when = facts), \
@@ -157,28 +163,52 @@ struct fsdp_load_rule {
 			UNSAFE_GLOBAL, fsdp_load_weights_refuse_global, .when = facts),  \
 		FSDP_REFUSES(                                                            \
 			UNSAFE_PICKLE, fsdp_load_weights_refuse_opcode, .when = facts)
+#define FSDP_TAKES_DICT(facts)                                                         \
+	FSDP_REFUSES(NO_STATE_DICT, .when = (facts) | FSDP_LOAD_NO_DICT),              \
+		FSDP_NOT_JUDGED(NO_STATE_DICT, .when = (facts) | FSDP_LOAD_OTHER_ROOT, \
+			.ends = true),                                                 \
+		FSDP_REFUSES(NO_STATE_DICT, .when = (facts) | FSDP_LOAD_UNUSUAL_KEY)
 #define FSDP_COMPARES_SETS(facts)                                                     \
 	FSDP_DIFFERS(OTHER_WEIGHTS, fsdp_load_has_other_set, .arg = FSDP_SETS_DIFFER, \
 		.when = facts),                                                       \
 		FSDP_NOT_JUDGED(UNREAD_WEIGHTS, fsdp_load_has_other_set,              \
 			.arg = FSDP_SETS_NOT_STATED, .when = facts)
 
+/* What the value of a setting is. */
+enum fsdp_load_kind {
+	FSDP_LOAD_GIVEN, /* not null */
+	FSDP_LOAD_TEXT,
+	FSDP_LOAD_DICT,
+	FSDP_LOAD_SET, /* neither null, false, 0 nor empty */
+};
+
 /* A fact that holds if what its row has is so. Words are separated by single spaces. */
 struct fsdp_load_fact {
-	uint32_t bit;
+	uint64_t bit;
 	/* One of these files or directories is there: names or patterns. "?" stands for a
 	 * character, also for a space; "*" for any text without "/", if the pattern has
 	 * none. */
 	const char *any;
 	/* This parameter has one of these values; NULL: any. */
 	const char *option, *values;
-	/* This document has this key, with a value that is not null. */
-	const char *document, *key;
+	/* One of these keys of the document, "outer.key" too, has a value of this kind: a
+	 * text that is one of `values`. Without keys: the document is not a JSON object. No
+	 * fact of the index holds of weights without one. */
+	const char *document, *keys;
+	enum fsdp_load_kind kind;
+	bool is_lacking; /* none of them has */
 };
 
+/* In place of a document: the index of the chosen weights. */
+#define FSDP_LOAD_OF_INDEX ""
+
 /* Facts of all loaders. */
-#define FSDP_LOAD_EXPECTS (1u << 30) /* the caller gives the names of the model */
-#define FSDP_LOAD_NONE (1u << 31)    /* no set of weights is taken */
+#define FSDP_LOAD_EXPECTS (1ull << 32)     /* the caller gives the names of the model */
+#define FSDP_LOAD_NONE (1ull << 33)        /* no set of weights is taken */
+#define FSDP_LOAD_NO_DICT (1ull << 34)     /* the weights are a pickle of another class */
+#define FSDP_LOAD_OTHER_ROOT (1ull << 35)  /* … or of one with an unknown layout … */
+#define FSDP_LOAD_UNUSUAL_KEY (1ull << 36) /* … or with a key that is not a string … */
+#define FSDP_LOAD_NESTED (1ull << 37)      /* … or whose tensors are nested deeper */
 
 struct fsdp_loader {
 	const char *name, *title, *library;
@@ -186,7 +216,7 @@ struct fsdp_loader {
 	/* Patterns of sets of weights: the first that is there is taken; may be NULL. */
 	const char *order;
 	const struct fsdp_load_fact *facts; /* up to bit 0; may be NULL */
-	uint32_t is;                        /* facts of the loader itself */
+	uint64_t is;                        /* facts of the loader itself */
 	/* What else is learnt before any rule is asked; may be NULL. */
 	void (*begin)(struct fsdp_loading *loading);
 	const struct fsdp_load_rule *rules; /* up to one without code */
@@ -232,15 +262,21 @@ bool fsdp_load_has(struct fsdp_loading *loading, const char *patterns);
 /* The next one, from the entry *at on; NULL: none. */
 const struct fsdp_scan_entry *fsdp_load_next(
 	struct fsdp_loading *loading, size_t *at, const char *patterns);
+/* The chosen set, if it is an index; else NULL. */
+const char *fsdp_load_index(struct fsdp_loading *loading);
 /* A file that the first of the patterns finds. */
 const char *fsdp_load_choose(struct fsdp_loading *loading, const char *order);
 
-/* Cuts the first word off, which a single space follows. False: there is none. */
+/* Cuts the first word off, which a single space follows. False: no word is left. */
 bool fsdp_load_next_word(const char **words, char word[FSDP_LOAD_WORD_BYTES]);
 
 /* Fix for a file whose content does not match its name: it may be a pointer of Git LFS.
  */
 const char *fsdp_load_copying(struct fsdp_loading *loading, const char *name);
+
+/* Whether a tensor has one of these dtypes, as word 0; NULL has no tensors. */
+bool fsdp_load_has_dtype(struct fsdp_loading *loading,
+	const struct fsdp_checkpoint *checkpoint, const char *names);
 
 /* Whether the weights, or the directory if no set is taken, break this rule of reading:
  * word 0 and the names are the tensors, or files. */
@@ -288,8 +324,8 @@ const struct fsdp_setting *fsdp_load_find_item(
 	struct fsdp_load_items items, struct fsdp_span key);
 struct fsdp_load_items fsdp_load_items_of(
 	struct fsdp_load_items items, const struct fsdp_setting *item);
-/* A member of a document, or "outer.key" of a member; absent (kind NONE, key absent) if it
- * is not there. */
+/* A member of a document, or "outer.key" of a member; if it is not there, it is absent
+ * (kind NONE, key absent). */
 struct fsdp_setting fsdp_load_setting(
 	struct fsdp_loading *loading, const char *document, const char *path);
 struct fsdp_load_items fsdp_load_items(
@@ -333,7 +369,6 @@ struct fsdp_span fsdp_load_copy_name(struct fsdp_loading *loading,
 bool fsdp_load_is_cut_safetensors(struct fsdp_loading *loading);
 /* A file of the index that is not there, as word 0. */
 bool fsdp_load_lacks_shard(struct fsdp_loading *loading);
-bool fsdp_load_is_bad_index(struct fsdp_loading *loading);
 
 /* Tensors of any role as they are stored, of the opened checkpoint; none if nothing is
  * opened. */
@@ -415,19 +450,6 @@ bool fsdp_load_has_other_optimizer(struct fsdp_loading *loading);
  * of the rule, else of the one that is the loader's own, else of the directory itself. */
 bool fsdp_load_lacks_data(struct fsdp_loading *loading);
 
-/* What the argument of the rule asks for. */
-enum fsdp_load_gap {
-	FSDP_LOAD_MISSING = 1,
-	FSDP_LOAD_MISSHAPED = 2,
-	FSDP_LOAD_OF_BOTH = 3, /* with one of them: if the first of both is of its kind */
-	FSDP_LOAD_FIRST_GAP = 4,
-	FSDP_LOAD_ALL_GAPS = 8,
-};
-
-/* An expected tensor is missing or has another shape. Words: the first one in their
- * order, its shape, the stored one. The names are that one, or all of its kind. */
-bool fsdp_load_has_gap(struct fsdp_loading *loading);
-
 /* ---- load-deepspeed.c ---- */
 
 /* Reads what the rules below need. Returns facts of that loader. */
@@ -450,21 +472,12 @@ bool fsdp_load_model_of_config(struct fsdp_loading *loading);
 bool fsdp_load_weights_refuse_global(struct fsdp_loading *loading);
 bool fsdp_load_weights_refuse_opcode(struct fsdp_loading *loading);
 
-/* A tensor of a type that torch before 2.14 does not have. */
-#define FSDP_LOAD_NEW_DTYPE                                      \
-	"tensors have dtype bcomplex32, which torch 2.14 added", \
-		"load it with torch 2.14 or later"
-bool fsdp_load_has_new_dtype(struct fsdp_loading *loading);
+/* Reads what the pickle of the weights makes, if they are one: facts. */
+void fsdp_load_read_root(struct fsdp_loading *loading);
 
-/* Of a pickle; all zero of other weights. */
-struct fsdp_scan_root fsdp_load_root(struct fsdp_loading *loading);
-/* It is a list, a tensor, a number; words: the file, what it contains. */
-bool fsdp_load_is_no_dict(struct fsdp_loading *loading);
-/* Also not one with a known layout. */
-bool fsdp_load_is_unknown_root(struct fsdp_loading *loading);
-/* Some key is not a string. */
-bool fsdp_load_has_unusual_key(struct fsdp_loading *loading);
-/* A dict without tensors: those of the model are nested deeper. */
-bool fsdp_load_is_nested(struct fsdp_loading *loading);
+#define FSDP_LOAD_NEW_DTYPE                                                 \
+	.dtypes = "bcomplex32",                                             \
+	.message = "tensors have dtype bcomplex32, which torch 2.14 added", \
+	.fix = "load it with torch 2.14 or later"
 
 #endif

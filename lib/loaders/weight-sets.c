@@ -194,8 +194,7 @@ bool fsdp_load_has_other_set(struct fsdp_loading *loading)
 		fsdp_load_clear(loading);
 		if (compare_sets(loading, loading->weights, sets[i]) ==
 			loading->rule->arg)
-			return fsdp_load_report(loading, 0, "%s", sets[i]) &&
-			       fsdp_load_report(loading, 1, "%s", loading->weights);
+			return fsdp_load_report(loading, 0, "%s", sets[i]);
 	}
 	return false;
 }
