@@ -16,7 +16,7 @@
 #include "base/num.h"
 #include "base/sort.h"
 
-enum { NAME_BYTES = 4096, HEADER_MOST = 100000000 };
+enum { NAME_BYTES = 4096 };
 
 /* ---- files ---- */
 
@@ -57,95 +57,63 @@ void fsdp_load_list_took(struct fsdp_loading *loading, struct fsdp_load_result *
 	result->took_count = count;
 }
 
-/* The first in order of names, as the loader sorts them. */
 bool fsdp_load_lacks_shard(struct fsdp_loading *loading)
 {
-	const struct fsdp_checkpoint *checkpoint =
-		fsdp_load_index(loading) != NULL ? fsdp_load_opened(loading) : NULL;
-	struct fsdp_span first = { 0 };
-
-	for (size_t i = 0; checkpoint != NULL && i < fsdp_finding_count(checkpoint);
-		i++) {
-		const struct fsdp_finding *finding = fsdp_finding(checkpoint, i);
-		if (strcmp(finding->rule->id, "FI1001") != 0)
-			continue;
-		fsdp_load_name(loading, finding->file);
-		if (first.data == NULL || fsdp_span_compare(finding->file, first) < 0)
-			first = finding->file;
-	}
-	return first.data != NULL && fsdp_load_set_word(loading, 0, first);
+	return fsdp_load_index(loading) != NULL &&
+	       fsdp_load_has_finding(loading, "FI1001");
 }
 
-/* A shard without a header is not a file of the checkpoint, and its damage an error. */
+/* What the reader reports of a set of weights and the library refuses, too. */
+static bool has_damage(struct fsdp_loading *loading, const char *set)
+{
+	static const char rules[] = "FI1004 FI1050 FI1051 FI1052 FI3067 FI4001";
+	struct fsdp_scan_part part = fsdp_load_part(loading, set);
+	const struct fsdp_checkpoint *checkpoint = part.checkpoint;
+	size_t errors = checkpoint != NULL ? fsdp_checkpoint_error_count(checkpoint)
+					   : part.error != NULL;
+	size_t findings = checkpoint != NULL ? fsdp_finding_count(checkpoint) : 0;
+
+	for (size_t i = 0; i < errors + findings; i++) {
+		struct fsdp_span file = fsdp_span_text(set), id = FSDP_SPAN("FI4001");
+
+		if (i >= errors) {
+			const struct fsdp_finding *finding =
+				fsdp_finding(checkpoint, i - errors);
+			file = finding->file;
+			id = fsdp_span_text(finding->rule->id);
+			fsdp_load_set_word(loading, 1, finding->message);
+		} else {
+			const struct fsdp_error *error =
+				checkpoint != NULL ? fsdp_checkpoint_error(checkpoint, i)
+						   : part.error;
+			const char *path = fsdp_error_path(error),
+				   *rule = fsdp_error_rule(error);
+			/* A file by itself is of its name, whatever is wrong. */
+			if (checkpoint != NULL || fsdp_load_index(loading) != NULL) {
+				file = fsdp_span_last(
+					fsdp_span_text(path != NULL ? path : ""), '/');
+				id = fsdp_span_text(rule != NULL ? rule : "");
+			}
+			fsdp_load_report(loading, 1, "%s", fsdp_error_message(error));
+		}
+		if (fsdp_span_ends(file, FSDP_SPAN(".safetensors")) &&
+			fsdp_span_is_any(id, rules))
+			return fsdp_load_name(loading, file);
+	}
+	return false;
+}
+
 bool fsdp_load_is_cut_safetensors(struct fsdp_loading *loading)
 {
-	static const char not_covered[] = "its size is not that of its tensors",
-			  not_json[] = "its header is not valid JSON";
-	const struct fsdp_checkpoint *checkpoint =
-		loading->weights != NULL ? fsdp_load_opened(loading) : NULL;
-	const char *patterns = loading->weights != NULL ? "*.safetensors */*.safetensors"
-							: "*.safetensors";
-	struct fsdp_scan_document index = { .count = 0 };
 	const struct fsdp_scan_entry *entry;
 
-	if (fsdp_load_index(loading) != NULL)
-		index = fsdp_load_document(loading, loading->weights);
-	for (size_t at = 0; (entry = fsdp_load_next(loading, &at, patterns)) != NULL;) {
-		const char *name = (const char *)entry->name.data, *damage = NULL;
-		bool is_of_weights = loading->weights == NULL ||
-				     fsdp_span_is(entry->name, loading->weights);
-		struct fsdp_span head;
-		uint64_t size = 0;
-
-		for (size_t i = 0; i < index.count && !is_of_weights; i++)
-			is_of_weights = index.settings[i].value.kind == FSDP_TOKEN_TEXT &&
-					fsdp_span_equal(index.settings[i].value.text,
-						entry->name);
-		if (!is_of_weights || entry->is_folder)
-			continue;
-		/* Without a chosen set each file is one. */
-		if (loading->weights == NULL)
-			checkpoint = fsdp_load_open(loading, name);
-		head = fsdp_scan_head(loading->survey, name);
-		for (unsigned i = 8; i-- > 0 && head.size >= 8;)
-			size = size << 8 | head.data[i];
-		if (head.size < 8)
-			damage = "it has no header";
-		else if (size > HEADER_MOST)
-			damage = "its header is too large";
-		else if (size > entry->size - 8)
-			damage = "its header is truncated";
-		else if (checkpoint == NULL && fsdp_load_index(loading) == NULL)
-			damage = not_covered;
-		for (size_t i = 0; damage == NULL && checkpoint != NULL &&
-				   i < fsdp_finding_count(checkpoint);
-			i++) {
-			const struct fsdp_finding *finding = fsdp_finding(checkpoint, i);
-			struct fsdp_span id = fsdp_span_text(finding->rule->id);
-			if (fsdp_span_is(finding->file, name))
-				damage = fsdp_span_is_any(id, "FI1004 FI1052")
-						 ? not_covered
-					 : fsdp_span_is_any(id, "FI1050 FI1051")
-						 ? not_json
-						 : NULL;
-		}
-		for (size_t i = 0; damage == NULL && checkpoint != NULL &&
-				   i < fsdp_checkpoint_error_count(checkpoint);
-			i++) {
-			const struct fsdp_error *error =
-				fsdp_checkpoint_error(checkpoint, i);
-			const char *path = fsdp_error_path(error);
-			const char *id = fsdp_error_rule(error);
-			if (path != NULL && id != NULL &&
-				fsdp_span_is(fsdp_span_last(fsdp_span_text(path), '/'),
-					name) &&
-				fsdp_span_is_any(fsdp_span_text(id), "FI1050 FI1051"))
-				damage = not_json;
-		}
-		if (damage != NULL)
-			return fsdp_load_report(loading, 1, "%s", damage) &&
-			       fsdp_load_name(loading, entry->name);
-	}
+	if (loading->weights != NULL)
+		return has_damage(loading, loading->weights);
+	for (size_t at = 0;
+		(entry = fsdp_load_next(loading, &at, "*.safetensors")) != NULL;)
+		if (!entry->is_folder &&
+			has_damage(loading, (const char *)entry->name.data))
+			return true;
 	return false;
 }
 
