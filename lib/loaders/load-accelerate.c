@@ -14,8 +14,6 @@
 #define STATE_DICT_TYPE "state_dict_type"
 #define SHARDED "SHARDED_STATE_DICT"
 
-enum { NAME_BYTES = 4096 };
-
 /* Kind of the directory: a state written by save_state, else weights; with FSDP; one file
  * per rank, or not; what else it has. */
 enum {
@@ -80,21 +78,17 @@ static bool had_scheduler(struct fsdp_loading *loading)
 {
 	bool is_sharded = (loading->is & SHARDS) != 0;
 	const struct fsdp_checkpoint *optimizer = NULL;
-	char name[NAME_BYTES];
 
 	if (!loading->is_own &&
 		(is_sharded ? fsdp_load_has_folder(loading, "optimizer_0")
 			    : fsdp_load_has_file(loading, "optimizer.bin")))
 		optimizer = fsdp_load_open(
 			loading, is_sharded ? "optimizer_0" : "optimizer.bin");
-	for (size_t i = 0; optimizer != NULL && i < fsdp_value_count(optimizer); i++) {
-		size_t size = fsdp_name_write(optimizer,
-			fsdp_value(optimizer, (uint32_t)i).name, name, sizeof name);
-
-		if (size <= sizeof name &&
-			fsdp_span_ends(fsdp_span(name, size), FSDP_SPAN(".initial_lr")))
+	for (uint32_t i = 0; optimizer != NULL && i < fsdp_value_count(optimizer); i++)
+		if (fsdp_span_ends(fsdp_load_copy_name(loading, optimizer,
+					   fsdp_value(optimizer, i).name),
+			    FSDP_SPAN(".initial_lr")))
 			return true;
-	}
 	return false;
 }
 

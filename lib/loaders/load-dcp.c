@@ -324,30 +324,22 @@ static bool has_compressed_items(struct fsdp_loading *loading)
  * for it. */
 static bool find_rank_key(struct fsdp_loading *loading)
 {
+	const struct fsdp_load_tensors *stored = fsdp_load_list_all(loading);
 	const struct fsdp_checkpoint *checkpoint = fsdp_load_opened(loading);
 	uint32_t saved = checkpoint != NULL ? fsdp_checkpoint_world_size(checkpoint) : 0;
-	uint32_t values, tensors;
-	char buffer[NAME_BYTES], last[32];
-	size_t size;
+	char last[32];
 
 	if (saved == 0 || saved == FSDP_NONE || loading->options->world <= saved)
 		return false;
-	size = (size_t)snprintf(last, sizeof last, "rank_%u", saved - 1);
-	values = (uint32_t)fsdp_value_count(checkpoint);
-	tensors = (uint32_t)fsdp_tensor_count(checkpoint);
-	for (uint32_t i = 0; i < values + tensors; i++) {
-		uint32_t id = i < values ? fsdp_value(checkpoint, i).raw_name
-					 : fsdp_tensor(checkpoint, i - values).raw_name;
-		size_t length = fsdp_name_write(checkpoint, id, buffer, sizeof buffer);
-		struct fsdp_span name = fsdp_span(buffer, length), rest;
-		const unsigned char *at = length <= sizeof buffer
-						  ? memmem(buffer, length, last, size)
-						  : NULL;
+	snprintf(last, sizeof last, "rank_%u", saved - 1);
+	for (size_t i = 0; i < stored->count; i++) {
+		struct fsdp_span name = stored->items[i].name, rest = name;
+		const unsigned char *at = fsdp_span_find(name, fsdp_span_text(last));
 
 		if (at == NULL)
 			continue;
-		rest = fsdp_span(at + size, (size_t)(name.data + name.size - at) - size);
 		name.size = (size_t)(at - name.data);
+		(void)fsdp_span_behind(fsdp_span(at, rest.size - name.size), last, &rest);
 		if (rest.size == 0 || !fsdp_is_digit(rest.data[0]))
 			return fsdp_load_report(loading, 0, "%.*srank_%u%.*s",
 				FSDP_TEXT_MOST(name, 256), saved,

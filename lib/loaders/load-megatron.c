@@ -79,13 +79,11 @@ static void begin(struct fsdp_loading *loading)
 	for (uint32_t i = 0; checkpoint != NULL && i < fsdp_value_count(checkpoint);
 		i++) {
 		struct fsdp_value value = fsdp_value(checkpoint, i);
-		char text[256];
-		size_t size =
-			fsdp_name_write(checkpoint, value.raw_name, text, sizeof text);
-		if (value.file != FSDP_NONE && size <= sizeof text &&
-			(memmem(text, size, "/shard_", 7) == NULL ||
-				fsdp_span_is(fsdp_span(text, size),
-					"common_state/shard_0_1")) &&
+		struct fsdp_span text =
+			fsdp_load_copy_name(loading, checkpoint, value.raw_name);
+		if (value.file != FSDP_NONE &&
+			(!fsdp_span_has_any(text, "/shard_") ||
+				fsdp_span_is(text, "common_state/shard_0_1")) &&
 			fsdp_span_ends(fsdp_file(checkpoint, value.file).path,
 				FSDP_SPAN(".distcp")))
 			loading->is |= COMMON_INSIDE;

@@ -91,7 +91,6 @@ static bool has_one_group(struct fsdp_loading *loading)
  */
 
 enum {
-	NAME_BYTES = 4096,
 	LAYER_SHAPES = 3 /* of a layer, at least; a loss that is trained has fewer */
 };
 
@@ -139,7 +138,6 @@ static bool is_stored_as_trained(
 	struct fsdp_loading *loading, const struct fsdp_checkpoint *weights)
 {
 	struct fsdp_span type = fsdp_load_text(loading, "config.json", "model_type");
-	char name[NAME_BYTES];
 	bool is_plain = type.size == 0, has_lora = false;
 
 	for (size_t i = 0; i < FSDP_COUNT(plain_types); i++)
@@ -148,10 +146,8 @@ static bool is_stored_as_trained(
 		    fsdp_span_text(loading->weights), FSDP_SPAN("adapter_model.")))
 		return is_plain;
 	for (uint32_t i = 0; i < fsdp_tensor_count(weights); i++) {
-		struct fsdp_span text = fsdp_span(name,
-			fsdp_min(fsdp_name_write(weights, fsdp_tensor(weights, i).name,
-					 name, sizeof name),
-				sizeof name));
+		struct fsdp_span text = fsdp_load_copy_name(
+			loading, weights, fsdp_tensor(weights, i).name);
 
 		has_lora |= fsdp_span_has_any(text, ".lora_A.");
 		if (fsdp_span_has_any(text, ".lora_E"))
@@ -162,20 +158,14 @@ static bool is_stored_as_trained(
 
 /* Optimizers that project gradients to fewer dimensions keep how: in their groups, or a
  * projector in each state. */
-static bool is_projected(const struct fsdp_checkpoint *optimizer)
+static bool is_projected(
+	struct fsdp_loading *loading, const struct fsdp_checkpoint *optimizer)
 {
-	char name[NAME_BYTES];
-
-	for (uint32_t i = 0; i < fsdp_value_count(optimizer); i++) {
-		struct fsdp_span text = fsdp_span(
-			name, fsdp_min(fsdp_name_write(optimizer,
-					       fsdp_value(optimizer, i).raw_name, name,
-					       sizeof name),
-				      sizeof name));
-
-		if (fsdp_span_has_any(text, ".rank .projector .update_proj_gap"))
+	for (uint32_t i = 0; i < fsdp_value_count(optimizer); i++)
+		if (fsdp_span_has_any(fsdp_load_copy_name(loading, optimizer,
+					      fsdp_value(optimizer, i).raw_name),
+			    ".rank .projector .update_proj_gap"))
 			return true;
-	}
 	return false;
 }
 
@@ -232,7 +222,7 @@ static bool is_of_other(struct fsdp_loading *loading, const char *file,
 	size_t excess = 0, kinds = 0, strays = 0, others = 0, count;
 	uint64_t sum = 0, sum_of_others = 0;
 
-	if (!fsdp_load_is_sound(optimizer) || is_projected(optimizer))
+	if (!fsdp_load_is_sound(optimizer) || is_projected(loading, optimizer))
 		return false;
 	states = begin_shapes(loading, fsdp_tensor_count(optimizer));
 	/* Adam keeps two of one shape: those with the key of the first count. */
