@@ -186,14 +186,5 @@ static const struct fsdp_loader_option options[] = {
 	{ NULL },
 };
 
-const struct fsdp_loader fsdp_loader_accelerate = {
-	.name = "accelerate",
-	.title = "Accelerate",
-	.library = "accelerate",
-	.versions = FSDP_LOAD_VERSIONS("1.15.0"),
-	.order = "pytorch_model.bin model.safetensors *.index.json",
-	.facts = facts,
-	.begin = begin,
-	.rules = rules,
-	.options = options,
-};
+FSDP_LOADER(accelerate, "Accelerate", "accelerate", ("1.15.0"),
+	.order = "pytorch_model.bin model.safetensors *.index.json", .options = options);

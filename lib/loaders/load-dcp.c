@@ -448,13 +448,5 @@ static const struct fsdp_loader_option options[] = {
 	{ NULL },
 };
 
-const struct fsdp_loader fsdp_loader_dcp = {
-	.name = "dcp",
-	.title = "torch.distributed.checkpoint.load",
-	.library = "torch",
-	.versions = FSDP_LOAD_VERSIONS("2.15.0", "2.14.1", "2.14.0", "2.13.0"),
-	.facts = facts,
-	.begin = begin,
-	.rules = rules,
-	.options = options,
-};
+FSDP_LOADER(dcp, "torch.distributed.checkpoint.load", "torch",
+	("2.15.0", "2.14.1", "2.14.0", "2.13.0"), .options = options);

@@ -420,13 +420,4 @@ static const struct fsdp_loader_option options[] = {
 	{ NULL },
 };
 
-const struct fsdp_loader fsdp_loader_deepspeed = {
-	.name = "deepspeed",
-	.title = "DeepSpeed",
-	.library = "deepspeed",
-	.versions = FSDP_LOAD_VERSIONS("0.19.8"),
-	.facts = facts,
-	.begin = begin,
-	.rules = rules,
-	.options = options,
-};
+FSDP_LOADER(deepspeed, "DeepSpeed", "deepspeed", ("0.19.8"), .options = options);

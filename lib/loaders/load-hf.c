@@ -450,14 +450,6 @@ static const struct fsdp_load_rule rules[] = {
 	{ 0 },
 };
 
-const struct fsdp_loader fsdp_loader_hf = {
-	.name = "hf",
-	.title = "from_pretrained",
-	.library = "transformers",
-	.versions = FSDP_LOAD_VERSIONS("5.24.0", "5.23.0", "4.57.6"),
+FSDP_LOADER(hf, "from_pretrained", "transformers", ("5.24.0", "5.23.0", "4.57.6"),
 	.order = "model.safetensors model.safetensors.index.json pytorch_model.bin "
-		 "pytorch_model.bin.index.json",
-	.facts = facts,
-	.begin = begin,
-	.rules = rules,
-};
+		 "pytorch_model.bin.index.json");

@@ -189,13 +189,5 @@ static const struct fsdp_loader_option options[] = {
 	{ NULL },
 };
 
-const struct fsdp_loader fsdp_loader_megatron = {
-	.name = "megatron",
-	.title = "Megatron",
-	.library = "megatron-core",
-	.versions = FSDP_LOAD_VERSIONS("0.19.2", "0.19.0", "0.16.1"),
-	.facts = facts,
-	.begin = begin,
-	.rules = rules,
-	.options = options,
-};
+FSDP_LOADER(megatron, "Megatron", "megatron-core", ("0.19.2", "0.19.0", "0.16.1"),
+	.options = options);

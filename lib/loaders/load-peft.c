@@ -137,6 +137,29 @@ static const char *const list_keys[ALL_LISTS] = { "target_modules", "exclude_mod
 	"modules_to_save", "feedforward_modules", "target_parameters", "rank_pattern",
 	"layers_to_transform" };
 
+/* The types that PEFT has; keys of settings that are not known here. */
+#define ALL_TYPES                                                                       \
+	"PROMPT_TUNING MULTITASK_PROMPT_TUNING P_TUNING PREFIX_TUNING LORA ADALORA "    \
+	"ADAMSS BOFT ADAPTION_PROMPT IA3 BEFT LILY LOHA LOKR OFT POLY LN_TUNING VERA "  \
+	"FROD PVERA FOURIERFT GLORA XLORA HRA VBLORA UNILORA CPT MISS RANDLORA ROAD "   \
+	"TRAINABLE_TOKENS HIRA SHIRA C3A WAVEFT OSF DELORA GRALORA CARTRIDGE TINYLORA " \
+	"PSOFT PEANUT SHADOW SUPERTUNING DEFT"
+#define VARIANTS \
+	"use_bdlora use_qalora kasa_config monteclora_config arrow_config velora_config"
+
+static const struct fsdp_load_fact facts[] = {
+	{ NO_JSON, .document = CONFIG_FILE },
+	{ NO_TYPE, .document = CONFIG_FILE, .keys = "peft_type", .kind = FSDP_LOAD_TEXT,
+		.is_lacking = true },
+	{ OTHER_TYPE, .document = CONFIG_FILE, .keys = "peft_type",
+		.kind = FSDP_LOAD_TEXT, .values = ALL_TYPES, .is_lacking = true },
+	{ VARIANT, .document = CONFIG_FILE, .keys = VARIANTS, .kind = FSDP_LOAD_SET },
+	{ UNSET, .document = CONFIG_FILE, .keys = "target_modules", .is_lacking = true },
+	{ EMPTY, .document = CONFIG_FILE, .keys = "target_modules target_parameters",
+		.kind = FSDP_LOAD_SET, .is_lacking = true },
+	{ 0 },
+};
+
 struct adapter_words {
 	struct fsdp_span *items;
 	size_t count;
@@ -784,14 +807,9 @@ static void read_adapter(struct adapter *adapter)
 
 static void begin(struct fsdp_loading *loading)
 {
-	static const char types[] =
-		"PROMPT_TUNING MULTITASK_PROMPT_TUNING P_TUNING PREFIX_TUNING LORA ADALORA ADAMSS BOFT "
-		"ADAPTION_PROMPT IA3 BEFT LILY LOHA LOKR OFT POLY LN_TUNING VERA FROD PVERA FOURIERFT GLORA XLORA "
-		"HRA VBLORA UNILORA CPT MISS RANDLORA ROAD TRAINABLE_TOKENS HIRA SHIRA C3A WAVEFT OSF DELORA "
-		"GRALORA CARTRIDGE TINYLORA PSOFT PEANUT SHADOW SUPERTUNING DEFT";
 	struct fsdp_span type = fsdp_load_text(loading, CONFIG_FILE, "peft_type");
-	const struct fsdp_setting *variant = fsdp_load_find_set(loading, CONFIG_FILE,
-		"use_bdlora use_qalora kasa_config monteclora_config arrow_config velora_config");
+	const struct fsdp_setting *variant =
+		fsdp_load_find_set(loading, CONFIG_FILE, VARIANTS);
 	struct adapter *adapter = loading->own = FSDP_TAKE(loading->arena, adapter, 1);
 
 	loading->lists_weights = true;
@@ -819,20 +837,11 @@ static void begin(struct fsdp_loading *loading)
 		fsdp_load_set_word(loading, SUBJECT, variant->key);
 	if (adapter->form != NULL && (loading->is & TOO_LONG) == 0)
 		read_adapter(adapter);
-#define FACT(fact, holds) ((holds) ? (uint32_t)(fact) : 0)
-	loading->is |= FACT(NO_JSON, !fsdp_load_document(loading, CONFIG_FILE).is_valid) |
-		       FACT(NO_TYPE, type.data == NULL) |
-		       FACT(OTHER_TYPE, !fsdp_span_is_any(type, types)) |
-		       FACT(VARIANT, variant != NULL) |
-		       FACT(OPENED, adapter->checkpoint != NULL) |
-		       FACT(STORED, adapter->end > adapter->parts) |
-		       FACT(USES_NOTHING, loading->options->expected == NULL &&
-						  find_part(adapter, TARGET) == NULL &&
-						  find_part(adapter, LIVE) != NULL);
-	if (setting(adapter, list_keys[TARGETS]).kind == FSDP_TOKEN_NONE)
-		loading->is |= UNSET;
-	else if (!is_set(adapter, "target_modules target_parameters"))
-		loading->is |= EMPTY;
+	loading->is |= (adapter->checkpoint != NULL ? OPENED : 0) |
+		       (adapter->end > adapter->parts ? STORED : 0);
+	if (loading->options->expected == NULL && find_part(adapter, TARGET) == NULL &&
+		find_part(adapter, LIVE) != NULL)
+		loading->is |= USES_NOTHING;
 }
 
 /* ---- what the rules ask for ---- */
@@ -1197,7 +1206,7 @@ static const struct fsdp_load_rule rules[] = {
 		.message =
 			"feedforward_modules lists modules that target_modules does not list",
 		.fix = "list them in target_modules, too"),
-	FSDP_REFUSES(ADAPTER_TARGETS, .when = EMPTY | STORED, .unless = PROMPTS,
+	FSDP_REFUSES(ADAPTER_TARGETS, .when = EMPTY | STORED, .unless = PROMPTS | UNSET,
 		.message = "target_modules in adapter_config.json is empty",
 		.fix = "{9}"),
 	FSDP_REFUSES(CONFIG, limits_layers_of_text,
@@ -1313,12 +1322,5 @@ static const struct fsdp_load_rule rules[] = {
 	{ 0 },
 };
 
-const struct fsdp_loader fsdp_loader_peft = {
-	.name = "peft",
-	.title = "PEFT",
-	.library = "peft",
-	.versions = FSDP_LOAD_VERSIONS("0.21.2"),
-	.order = "adapter_model.safetensors adapter_model.bin",
-	.begin = begin,
-	.rules = rules,
-};
+FSDP_LOADER(peft, "PEFT", "peft", ("0.21.2"),
+	.order = "adapter_model.safetensors adapter_model.bin");

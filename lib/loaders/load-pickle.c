@@ -188,7 +188,7 @@ enum {
 
 static void begin(struct fsdp_loading *loading)
 {
-	static const uint32_t facts[] = { [EMPTY] = NO_BYTES,
+	static const uint32_t bits[] = { [EMPTY] = NO_BYTES,
 		[ZIP] = ARCHIVE,
 		[LEGACY] = OLD_FORM,
 		[PICKLED] = BARE,
@@ -205,7 +205,7 @@ static void begin(struct fsdp_loading *loading)
 	checkpoint = fsdp_load_opened(loading);
 	pickles = fsdp_load_pickles(loading, "");
 	family = checkpoint != NULL ? fsdp_checkpoint_format(checkpoint).family : NULL;
-	loading->is |= FILE_NAMED | facts[beginning] |
+	loading->is |= FILE_NAMED | bits[beginning] |
 		       (checkpoint == NULL ? NOT_OPENED : 0) |
 		       (pickles.is_readable ? 0 : IS_UNREAD);
 	if (family != NULL && strcmp(family, "torchscript") == 0)
@@ -252,6 +252,8 @@ static bool has_bad_index(struct fsdp_loading *loading)
 
 #define NO_CLASS "torch.load cannot read tensors of {0} in a file without zip container"
 
+static const struct fsdp_load_fact facts[] = { { 0 } };
+
 static const struct fsdp_load_rule rules[] = {
 	FSDP_NOT_JUDGED(FORMAT, .unless = FILE_NAMED, .ends = true,
 		.message = "torch.load loads one file, and this is a directory"),
@@ -286,11 +288,5 @@ static const struct fsdp_load_rule rules[] = {
 	{ 0 },
 };
 
-const struct fsdp_loader fsdp_loader_weights_only = {
-	.name = "weights_only",
-	.title = "torch.load(weights_only=True)",
-	.library = "torch",
-	.versions = FSDP_LOAD_VERSIONS("2.15.0", "2.14.1", "2.14.0", "2.13.0"),
-	.begin = begin,
-	.rules = rules,
-};
+FSDP_LOADER(weights_only, "torch.load(weights_only=True)", "torch",
+	("2.15.0", "2.14.1", "2.14.0", "2.13.0"), );

@@ -372,16 +372,8 @@ static const struct fsdp_loader_option options[] = {
 	{ NULL },
 };
 
-const struct fsdp_loader fsdp_loader_trainer = {
-	.name = "trainer",
-	.title = "Trainer",
-	.library = "transformers",
-	.versions = FSDP_LOAD_VERSIONS("5.24.0", "5.23.0"),
+FSDP_LOADER(trainer, "Trainer", "transformers", ("5.24.0", "5.23.0"),
 	.order =
 		"model.safetensors pytorch_model.bin adapter_model.safetensors "
 		"adapter_model.bin model.safetensors.index.json pytorch_model.bin.index.json",
-	.facts = facts,
-	.begin = begin,
-	.rules = rules,
-	.options = options,
-};
+	.options = options);

@@ -447,24 +447,6 @@ static const struct fsdp_loader_option options[] = {
 	{ NULL },
 };
 
-const struct fsdp_loader fsdp_loader_vllm = {
-	.name = "vllm",
-	.title = "vLLM",
-	.library = "vllm",
-	.versions = FSDP_LOAD_VERSIONS("0.33.0"),
-	.facts = facts,
-	.begin = begin,
-	.rules = rules,
-	.options = options,
-};
+FSDP_LOADER(vllm, "vLLM", "vllm", ("0.33.0"), .options = options);
 
-const struct fsdp_loader fsdp_loader_sglang = {
-	.name = "sglang",
-	.title = "SGLang",
-	.library = "sglang",
-	.versions = FSDP_LOAD_VERSIONS("0.5.23"),
-	.facts = facts,
-	.begin = begin,
-	.is = SGLANG,
-	.rules = rules,
-};
+FSDP_LOADER(sglang, "SGLang", "sglang", ("0.5.23"), .is = SGLANG);

@@ -224,11 +224,19 @@ struct fsdp_loader {
 		*options; /* up to one without name; may be NULL */
 };
 
-#define FSDP_LOAD_VERSIONS(...)   \
-	(const char *const[])     \
-	{                         \
-		__VA_ARGS__, NULL \
-	}
+/* The loader of a file, which has its facts, begin() and rules; then its title, its
+ * library, the versions and what else it has. */
+#define FSDP_LOADER(of, title_of, library_of, versions_of, ...)                        \
+	const struct fsdp_loader fsdp_loader_##of = { .name = #of,                     \
+		.title = title_of,                                                     \
+		.library = library_of,                                                 \
+		.versions =                                                            \
+			(const char *const[]){ FSDP_LOAD_RELEASES versions_of, NULL }, \
+		.facts = facts,                                                        \
+		.begin = begin,                                                        \
+		.rules = rules,                                                        \
+		__VA_ARGS__ }
+#define FSDP_LOAD_RELEASES(...) __VA_ARGS__
 
 extern const struct fsdp_loader fsdp_loader_hf, fsdp_loader_trainer, fsdp_loader_peft,
 	fsdp_loader_accelerate, fsdp_loader_dcp, fsdp_loader_deepspeed,
