@@ -248,12 +248,6 @@ const struct fsdp_load_tensor *fsdp_load_find_expected(
 	return loading->has_model ? find_tensor(&loading->model, name) : NULL;
 }
 
-bool fsdp_load_is_expected(struct fsdp_loading *loading, struct fsdp_span name)
-{
-	return loading->options->expected == NULL ||
-	       fsdp_load_find_expected(loading, name) != NULL || !loading->has_model;
-}
-
 bool fsdp_load_same_shape(
 	const struct fsdp_load_tensor *a, const struct fsdp_load_tensor *b)
 {

@@ -166,7 +166,7 @@ static const struct fsdp_scan_entry *find_entry(
 	return entry;
 }
 
-bool fsdp_load_has(struct fsdp_loading *loading, const char *patterns)
+static bool has_any(struct fsdp_loading *loading, const char *patterns)
 {
 	return find_entry(loading, patterns) != NULL;
 }
@@ -200,7 +200,7 @@ struct fsdp_scan_pickles fsdp_load_pickles(struct fsdp_loading *loading, const c
 	return pickles;
 }
 
-struct fsdp_scan_document fsdp_load_document(
+static struct fsdp_scan_document read_document(
 	struct fsdp_loading *loading, const char *name)
 {
 	struct fsdp_scan_document document;
@@ -219,7 +219,7 @@ static bool has_broken(struct fsdp_loading *loading, const char *patterns)
 		const char *name = (const char *)entry->name.data;
 		if (!entry->is_folder && entry->size <= DOCUMENT_BYTES &&
 			!(fsdp_span_ends(entry->name, FSDP_SPAN(".json"))
-					? fsdp_load_document(loading, name).is_valid
+					? read_document(loading, name).is_valid
 					: fsdp_load_pickles(loading, name).is_readable))
 			return fsdp_load_name(loading, entry->name);
 	}
@@ -308,14 +308,6 @@ bool fsdp_load_has_dtype(struct fsdp_loading *loading,
 	return false;
 }
 
-struct fsdp_load_items fsdp_load_members(
-	struct fsdp_loading *loading, const char *document)
-{
-	struct fsdp_scan_document facts = fsdp_load_document(loading, document);
-
-	return (struct fsdp_load_items){ facts.settings, 1, (uint32_t)facts.count };
-}
-
 const struct fsdp_setting *fsdp_load_next_item(struct fsdp_load_items *items)
 {
 	const struct fsdp_setting *item;
@@ -327,48 +319,56 @@ const struct fsdp_setting *fsdp_load_next_item(struct fsdp_load_items *items)
 	return item;
 }
 
-const struct fsdp_setting *fsdp_load_find_item(
-	struct fsdp_load_items items, struct fsdp_span key)
+/* Members of the document itself. */
+static struct fsdp_load_items list_members(
+	struct fsdp_loading *loading, const char *document)
 {
-	const struct fsdp_setting *item;
+	struct fsdp_scan_document facts = read_document(loading, document);
 
-	while ((item = fsdp_load_next_item(&items)) != NULL &&
-		!fsdp_span_equal(item->key, key))
-		;
-	return item;
+	return (struct fsdp_load_items){ facts.settings, 1, (uint32_t)facts.count };
 }
 
-struct fsdp_load_items fsdp_load_items_of(
-	struct fsdp_load_items items, const struct fsdp_setting *item)
+/* NULL: it is not there. */
+static const struct fsdp_setting *find_setting(
+	struct fsdp_loading *loading, const char *document, const char *path)
 {
-	if (item == NULL || (item->value.kind != FSDP_TOKEN_LIST &&
-				    item->value.kind != FSDP_TOKEN_DICT))
-		return (struct fsdp_load_items){ 0 };
-	return (struct fsdp_load_items){ items.settings,
-		(uint32_t)(item - items.settings) + 1, item->end };
+	struct fsdp_load_items items = list_members(loading, document);
+	const struct fsdp_setting *item = NULL;
+
+	for (bool ends = false; !ends;
+		path += strcspn(path, "."), ends = *path++ == '\0') {
+		struct fsdp_span key = fsdp_span(path, strcspn(path, "."));
+
+		while ((item = fsdp_load_next_item(&items)) != NULL &&
+			!fsdp_span_equal(item->key, key))
+			;
+		if (item == NULL)
+			return NULL;
+		items.at = (uint32_t)(item - items.settings) + 1;
+		items.end = item->end;
+	}
+	return item;
 }
 
 struct fsdp_setting fsdp_load_setting(
 	struct fsdp_loading *loading, const char *document, const char *path)
 {
-	struct fsdp_load_items items = fsdp_load_members(loading, document);
-	size_t size = strcspn(path, ".");
-	const struct fsdp_setting *item =
-		fsdp_load_find_item(items, fsdp_span(path, size));
+	const struct fsdp_setting *item = find_setting(loading, document, path);
 
-	if (item != NULL && path[size] == '.')
-		item = fsdp_load_find_item(
-			fsdp_load_items_of(items, item), fsdp_span_text(path + size + 1));
 	return item != NULL ? *item : (struct fsdp_setting){ .end = 0 };
 }
 
 struct fsdp_load_items fsdp_load_items(
-	struct fsdp_loading *loading, const char *document, const char *key)
+	struct fsdp_loading *loading, const char *document, const char *path)
 {
-	struct fsdp_load_items members = fsdp_load_members(loading, document);
+	struct fsdp_load_items items = list_members(loading, document);
+	const struct fsdp_setting *item = find_setting(loading, document, path);
 
-	return fsdp_load_items_of(
-		members, fsdp_load_find_item(members, fsdp_span_text(key)));
+	if (item == NULL || (item->value.kind != FSDP_TOKEN_LIST &&
+				    item->value.kind != FSDP_TOKEN_DICT))
+		return (struct fsdp_load_items){ 0 };
+	return (struct fsdp_load_items){ items.settings,
+		(uint32_t)(item - items.settings) + 1, item->end };
 }
 
 static bool is_set(struct fsdp_token value)
@@ -384,7 +384,7 @@ static bool is_set(struct fsdp_token value)
 const struct fsdp_setting *fsdp_load_find_set(
 	struct fsdp_loading *loading, const char *document, const char *keys)
 {
-	struct fsdp_load_items items = fsdp_load_members(loading, document);
+	struct fsdp_load_items items = list_members(loading, document);
 	const struct fsdp_setting *item;
 
 	while ((item = fsdp_load_next_item(&items)) != NULL &&
@@ -499,12 +499,11 @@ static const struct family {
 
 static const struct fsdp_loader *find_own(struct fsdp_loading *loading)
 {
-	struct fsdp_scan_document config = fsdp_load_document(loading, "config.json");
+	struct fsdp_scan_document config = read_document(loading, "config.json");
 
 	for (size_t i = 0; i < FSDP_COUNT(families); i++) {
 		const struct family *of = &families[i];
-		struct fsdp_load_items members =
-			fsdp_load_members(loading, "config.json");
+		struct fsdp_load_items members = list_members(loading, "config.json");
 		const struct fsdp_setting *member;
 		/* One that is not valid may have had it. */
 		bool has_key =
@@ -513,8 +512,8 @@ static const struct fsdp_loader *find_own(struct fsdp_loading *loading)
 
 		while ((member = fsdp_load_next_item(&members)) != NULL && !has_key)
 			has_key = fsdp_span_is_any(member->key, of->keys);
-		if (has_key && fsdp_load_has(loading, of->any) &&
-			(of->and_any == NULL || fsdp_load_has(loading, of->and_any)))
+		if (has_key && has_any(loading, of->any) &&
+			(of->and_any == NULL || has_any(loading, of->and_any)))
 			return of->loader != NULL ? find_loader(of->loader) : NULL;
 	}
 	return NULL;
@@ -594,14 +593,14 @@ static bool is_so(struct fsdp_loading *loading, const struct fsdp_load_fact *fac
 	bool has = false;
 
 	if (fact->any != NULL)
-		return fsdp_load_has(loading, fact->any);
+		return has_any(loading, fact->any);
 	if (fact->option != NULL)
 		return fsdp_load_is_chosen(loading, fact->option, fact->values);
 	if (strcmp(document, FSDP_LOAD_OF_INDEX) == 0)
 		document = fsdp_load_index(loading);
 	if (document == NULL)
 		return false;
-	read = fsdp_load_document(loading, document);
+	read = read_document(loading, document);
 	if (rest == NULL)
 		return read.is_there && !read.is_valid;
 	while (!has && fsdp_load_next_word(&rest, key))

@@ -183,7 +183,7 @@ static bool is_asked(struct fsdp_loading *loading,
 	size = fsdp_name_write(checkpoint,
 		fsdp_tensor(checkpoint, piece->tensor).raw_name, buffer, sizeof buffer);
 	return size > sizeof buffer ||
-	       fsdp_load_is_expected(loading, fsdp_span(buffer, size));
+	       fsdp_load_find_expected(loading, fsdp_span(buffer, size)) != NULL;
 }
 
 enum file_state { ABSENT, NO_BYTES, SHORT };

@@ -106,6 +106,15 @@ static void begin(struct fsdp_loading *loading)
 
 /* ---- the configuration ---- */
 
+static struct fsdp_token find_rope(
+	struct fsdp_loading *loading, const char *place, const char *key)
+{
+	char path[64];
+
+	snprintf(path, sizeof path, "%s.%s", place, key);
+	return fsdp_load_setting(loading, FILE_NAME, path).value;
+}
+
 /* A kind of rotary positions without a number that it needs. Words 0 to 2: where, the
  * kind, the number. */
 static bool lacks_rope_number(struct fsdp_loading *loading)
@@ -114,28 +123,24 @@ static bool lacks_rope_number(struct fsdp_loading *loading)
 		{ "dynamic", "factor" }, { "yarn", "factor" }, { "llama3", "factor" },
 		{ "llama3", "low_freq_factor" }, { "llama3", "high_freq_factor" },
 		{ "longrope", "short_factor" }, { "longrope", "long_factor" } };
-	const char *place = "rope_scaling";
-	struct fsdp_load_items items = fsdp_load_items(loading, FILE_NAME, place);
-	const struct fsdp_setting *type, *number;
+	const char *place =
+		fsdp_load_setting(loading, FILE_NAME, "rope_scaling").value.count > 0
+			? "rope_scaling"
+			: "rope_parameters";
+	struct fsdp_token type = find_rope(loading, place, "rope_type");
 
-	if (items.at == items.end)
-		items = fsdp_load_items(loading, FILE_NAME, place = "rope_parameters");
-	type = fsdp_load_find_item(items, FSDP_SPAN("rope_type"));
-	if (type == NULL || type->value.kind == FSDP_TOKEN_NONE)
-		type = fsdp_load_find_item(items, FSDP_SPAN("type"));
+	if (type.kind == FSDP_TOKEN_NONE)
+		type = find_rope(loading, place, "type");
 	/* Phi-3 gives its kinds other names. */
-	if (type == NULL || type->value.kind != FSDP_TOKEN_TEXT ||
-		fsdp_span_is(fsdp_load_text(loading, FILE_NAME, "model_type"), "phi3") ||
+	if (fsdp_span_is(fsdp_load_text(loading, FILE_NAME, "model_type"), "phi3") ||
 		!fsdp_load_compare(loading))
 		return false;
-	for (size_t i = 0; i < FSDP_COUNT(kinds); i++) {
-		number = fsdp_load_find_item(items, fsdp_span_text(kinds[i][1]));
-		if (fsdp_span_is(type->value.text, kinds[i][0]) &&
-			(number == NULL || number->value.kind == FSDP_TOKEN_NONE))
+	for (size_t i = 0; i < FSDP_COUNT(kinds); i++)
+		if (fsdp_span_is(type.text, kinds[i][0]) &&
+			find_rope(loading, place, kinds[i][1]).kind == FSDP_TOKEN_NONE)
 			return fsdp_load_report(loading, 0, "%s", place) &&
 			       fsdp_load_report(loading, 1, "%s", kinds[i][0]) &&
 			       fsdp_load_report(loading, 2, "%s", kinds[i][1]);
-	}
 	return false;
 }
 

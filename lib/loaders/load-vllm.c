@@ -51,12 +51,15 @@ enum {
 	DORA = 1 << 17,
 	WHOLE = 1 << 18, /* a module that is not the head of a classifier */
 	ABOVE_RANK = 1 << 19,
-	BAD_INDEX = 1 << 20
+	BAD_INDEX = 1 << 20,
+	PACKS = 1 << 21,
+	PACKS_SOME = 1 << 22 /* all of them may be plain */
 };
 
-/* Kept words: a key that is missing; the largest rank, that of the server, what helps;
+/* Kept words: the class that config.json lists first, or a key that is missing; the
+ * largest rank, that of the server, what helps;
  * a feature, or a whole module. */
-enum { KEY = FSDP_LOAD_WORDS, RANK, MOST, SERVER, FEATURED };
+enum { CLASS = FSDP_LOAD_WORDS, KEY = CLASS, RANK, MOST, SERVER, FEATURED };
 
 static const struct fsdp_load_fact facts[] = {
 	{ MODEL, CONFIG_FILE },
@@ -69,13 +72,19 @@ static const struct fsdp_load_fact facts[] = {
 		.is_lacking = true },
 	{ QUANTIZED, .document = CONFIG_FILE, .keys = "quantization_config",
 		.kind = FSDP_LOAD_DICT },
+	/* With such a method linear layers have no parameter named weight. */
+	{ PACKS, .document = CONFIG_FILE, .keys = "quantization_config.quant_method",
+		.kind = FSDP_LOAD_TEXT, .values = "gptq awq" },
+	{ PACKS_SOME, .document = CONFIG_FILE,
+		.keys = "quantization_config.modules_to_not_convert quantization_config.dynamic",
+		.kind = FSDP_LOAD_SET },
 	{ TIED, .document = CONFIG_FILE, .keys = "tie_word_embeddings",
 		.kind = FSDP_LOAD_SET },
 	{ DORA, .document = ADAPTER_FILE, .keys = "use_dora", .kind = FSDP_LOAD_SET },
 	{ 0 },
 };
 
-/* The class that config.json lists first, as word 0. Those that are known take exactly
+/* Those that are known take exactly
  * the names of transformers, without a map of other prefixes. */
 static const struct {
 	const char *name;
@@ -93,14 +102,13 @@ static uint32_t find_class(struct fsdp_loading *loading)
 	struct fsdp_load_items list =
 		fsdp_load_items(loading, CONFIG_FILE, "architectures");
 	const struct fsdp_setting *first = fsdp_load_next_item(&list);
+	struct fsdp_span name = first != NULL
+					? first->value.text
+					: FSDP_SPAN("of config.json, which lists none,");
 
-	if (first == NULL) {
-		fsdp_load_report(loading, 0, "of config.json, which lists none,");
-		return 0;
-	}
-	fsdp_load_set_word(loading, 0, first->value.text);
+	fsdp_load_set_word(loading, CLASS, name);
 	for (size_t i = 0; i < FSDP_COUNT(classes); i++)
-		if (fsdp_span_is(first->value.text, classes[i].name))
+		if (fsdp_span_is(name, classes[i].name))
 			return classes[i].is;
 	return 0;
 }
@@ -208,38 +216,21 @@ static void begin(struct fsdp_loading *loading)
 
 /* ---- a model ---- */
 
-static bool is_unknown_class(struct fsdp_loading *loading)
-{
-	return find_class(loading) == 0;
-}
-
-/* quantization_config has a method whose linear layers have no parameter named weight,
- * and all weights are plain. Word 0: the method. */
+/* All weights are plain, and there are some. */
 static bool is_not_packed(struct fsdp_loading *loading)
 {
 	const struct fsdp_load_tensors *stored = fsdp_load_list_all(loading);
-	struct fsdp_load_items list =
-		fsdp_load_items(loading, CONFIG_FILE, "quantization_config");
-	const struct fsdp_setting *item;
-	struct fsdp_span method = { 0 };
 	bool has_weight = false;
 
-	while ((item = fsdp_load_next_item(&list)) != NULL) {
-		if (fsdp_span_is(item->key, "quant_method"))
-			method = item->value.text;
-		/* All of them may be plain. */
-		if (fsdp_span_is_any(item->key, "modules_to_not_convert dynamic") &&
-			item->value.count != 0)
-			return false;
-	}
 	for (size_t i = 0; i < stored->count; i++) {
-		struct fsdp_span name = stored->items[i].name;
-		if (fsdp_span_ends(name, FSDP_SPAN(".qweight")))
+		if (fsdp_span_ends(stored->items[i].name, FSDP_SPAN(".qweight")))
 			return false;
-		has_weight |= fsdp_span_ends(name, FSDP_SPAN("_proj.weight"));
+		has_weight |=
+			fsdp_span_ends(stored->items[i].name, FSDP_SPAN("_proj.weight"));
 	}
-	return has_weight && fsdp_span_is_any(method, "gptq awq") &&
-	       fsdp_load_set_word(loading, 0, method);
+	return has_weight && fsdp_load_set_word(loading, 0,
+				     fsdp_load_text(loading, CONFIG_FILE,
+					     "quantization_config.quant_method"));
 }
 
 /* This class puts "model." before names that lack it. */
@@ -409,12 +400,12 @@ static const struct fsdp_load_rule rules[] = {
 	FSDP_NOT_JUDGED(UNREAD, fsdp_load_cannot_open, .ends = true),
 	FSDP_REFUSES(DTYPE, is_not_packed,
 		"quantization_config of config.json has the method {0}, and no weight is packed",
-		"remove quantization_config from config.json", .when = QUANTIZED | KNOWN,
-		.unless = SGLANG),
+		"remove quantization_config from config.json",
+		.when = QUANTIZED | PACKS | KNOWN, .unless = SGLANG | PACKS_SOME),
 	FSDP_NOT_JUDGED(UNKNOWN_MODEL, .when = QUANTIZED, .ends = true,
 		.message = "names and shapes of quantized models are not known"),
-	FSDP_NOT_JUDGED(UNKNOWN_MODEL, is_unknown_class,
-		"names of the class {0} are not known", .unless = KNOWN, .ends = true),
+	FSDP_NOT_JUDGED(UNKNOWN_MODEL, .unless = KNOWN, .ends = true,
+		.message = "names of the class {5} are not known"),
 	FSDP_NOT_JUDGED(UNKNOWN_MODEL, fsdp_load_has_no_model, .ends = true),
 	FSDP_REFUSES(TIED_WEIGHTS, fsdp_load_has_only_head,
 		"the output head is stored, and the embedding that is tied to it is missing",

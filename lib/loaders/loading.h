@@ -265,9 +265,8 @@ void fsdp_load_clear(struct fsdp_loading *loading);
 bool fsdp_load_has_file(struct fsdp_loading *loading, const char *format, ...)
 	__attribute__((format(printf, 2, 3)));
 bool fsdp_load_has_folder(struct fsdp_loading *loading, const char *name);
-/* Files or directories: patterns, as of struct fsdp_load_fact. */
-bool fsdp_load_has(struct fsdp_loading *loading, const char *patterns);
-/* The next one, from the entry *at on; NULL: none. */
+/* The next file or directory of these patterns, as of struct fsdp_load_fact, from the
+ * entry *at on; NULL: none. */
 const struct fsdp_scan_entry *fsdp_load_next(
 	struct fsdp_loading *loading, size_t *at, const char *patterns);
 /* The chosen set, if it is an index; else NULL. */
@@ -317,8 +316,6 @@ bool fsdp_load_is_sound(const struct fsdp_checkpoint *checkpoint);
 
 struct fsdp_scan_pickles fsdp_load_pickles(
 	struct fsdp_loading *loading, const char *name);
-struct fsdp_scan_document fsdp_load_document(
-	struct fsdp_loading *loading, const char *name);
 
 /* What a list or a dict holds: at, then settings[at].end, up to end. None if it is
  * neither. */
@@ -326,21 +323,12 @@ struct fsdp_load_items {
 	const struct fsdp_setting *settings;
 	uint32_t at, end;
 };
-/* A member or item with this key; NULL: none. Those of a container, which it is; else
- * none. */
-const struct fsdp_setting *fsdp_load_find_item(
-	struct fsdp_load_items items, struct fsdp_span key);
-struct fsdp_load_items fsdp_load_items_of(
-	struct fsdp_load_items items, const struct fsdp_setting *item);
 /* A member of a document, or "outer.key" of a member; if it is not there, it is absent
  * (kind NONE, key absent). */
 struct fsdp_setting fsdp_load_setting(
 	struct fsdp_loading *loading, const char *document, const char *path);
 struct fsdp_load_items fsdp_load_items(
-	struct fsdp_loading *loading, const char *document, const char *key);
-/* Those of the document itself. */
-struct fsdp_load_items fsdp_load_members(
-	struct fsdp_loading *loading, const char *document);
+	struct fsdp_loading *loading, const char *document, const char *path);
 /* NULL: no more. */
 const struct fsdp_setting *fsdp_load_next_item(struct fsdp_load_items *items);
 /* The first with one of these keys, words that single spaces separate, that is neither
@@ -391,9 +379,6 @@ void fsdp_load_write_numbers(
 /* What the expected model has under this name; NULL: nothing, or no model is given. */
 const struct fsdp_load_tensor *fsdp_load_find_expected(
 	struct fsdp_loading *loading, struct fsdp_span name);
-
-/* Whether the expected model has it; true if no model is given. */
-bool fsdp_load_is_expected(struct fsdp_loading *loading, struct fsdp_span name);
 
 /* For qsort. */
 int fsdp_load_by_name(const void *a, const void *b);
