@@ -56,6 +56,15 @@ static inline uint32_t fsdp_load_four(const unsigned char *bytes)
 	return word;
 }
 
+/* An integer of at most eight bytes, the least significant first. */
+static inline uint64_t fsdp_load_le(const unsigned char *bytes, size_t size)
+{
+	uint64_t number = 0;
+	while (size > 0)
+		number = number << 8 | bytes[--size];
+	return number;
+}
+
 /* For a few bytes, where calling memcmp costs more than comparing: the last ones may be
  * looked at twice. */
 static inline bool fsdp_bytes_equal(
@@ -275,11 +284,7 @@ static inline const unsigned char *fsdp_cursor_read(
 static inline uint64_t fsdp_cursor_read_le(struct fsdp_cursor *cursor, size_t size)
 {
 	const unsigned char *bytes = fsdp_cursor_read(cursor, size);
-	uint64_t value = 0;
-	if (bytes != NULL)
-		for (size_t i = 0; i < size; i++)
-			value |= (uint64_t)bytes[i] << (8 * i);
-	return value;
+	return bytes != NULL ? fsdp_load_le(bytes, size) : 0;
 }
 
 static inline uint16_t fsdp_cursor_read_u16le(struct fsdp_cursor *cursor)

@@ -321,13 +321,9 @@ static bool item_error(
 static bool is_safetensors(const struct fsdp_source *source)
 {
 	unsigned char head[9];
-	uint64_t length = 0;
-	if (source->size < sizeof head ||
-		!fsdp_source_read(source, 0, head, sizeof head, NULL))
-		return false;
-	for (size_t i = 8; i-- > 0;)
-		length = length << 8 | head[i];
-	return head[8] == '{' && length <= source->size - 8;
+	return source->size >= sizeof head &&
+	       fsdp_source_read(source, 0, head, sizeof head, NULL) && head[8] == '{' &&
+	       fsdp_load_le(head, 8) <= source->size - 8;
 }
 
 /* *ret_base: what its own offsets count from in *ret_file. */

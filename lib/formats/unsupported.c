@@ -251,23 +251,18 @@ static struct fsdp_span numpy_header(struct fsdp_span head)
 uint64_t fsdp_numpy_pickle(struct fsdp_span head)
 {
 	struct fsdp_span header = numpy_header(head);
-	uint64_t size = 0;
 	if (!fsdp_span_begins(head, FSDP_SPAN("\223NUMPY")) || header.size == 0 ||
 		(memchr(header.data, 'O', header.size) == NULL &&
 			memmem(header.data, header.size, "object", 6) == NULL))
 		return 0;
 	size_t begin = head.data[6] >= 2 ? 12 : 10;
-	for (size_t i = begin; i > 8; i--)
-		size = size << 8 | head.data[i - 1];
-	return begin + size;
+	return begin + fsdp_load_le(head.data + 8, begin - 8);
 }
 
 static uint64_t read_number(const unsigned char *at, size_t size, bool big)
 {
-	uint64_t number = 0;
-	for (size_t i = 0; i < size; i++)
-		number = number << 8 | at[big ? i : size - 1 - i];
-	return number;
+	uint64_t number = fsdp_load_le(at, size);
+	return big ? __builtin_bswap64(number) >> (64 - 8 * size) : number;
 }
 
 /* "GGUF", version (4 bytes), tensors and keys (8 each), in the byte order of the writer.
@@ -402,7 +397,7 @@ static bool is_lua_torch(struct fsdp_span head)
 	if (fsdp_span_begins(head, FSDP_SPAN("4\n")) ||
 		fsdp_span_begins(head, FSDP_SPAN("3\n")))
 		return memmem(head.data, head.size, TEXT, sizeof TEXT - 1) != NULL;
-	uint64_t kind = read_number(head.data, 4, false);
+	uint64_t kind = fsdp_load_le(head.data, 4);
 	return (kind == 3 || kind == 4) &&
 	       memmem(head.data, head.size, BINARY, sizeof BINARY - 1) != NULL;
 }
@@ -412,8 +407,8 @@ static bool is_ctranslate2(struct fsdp_span head)
 {
 	if (head.size < 16)
 		return false;
-	uint64_t version = read_number(head.data, 4, false);
-	size_t size = (size_t)read_number(head.data + 4, 2, false);
+	uint64_t version = fsdp_load_le(head.data, 4);
+	size_t size = (size_t)fsdp_load_le(head.data + 4, 2);
 	return version > 1 && version < 64 && size > 5 && size < 64 &&
 	       size <= head.size - 6 && memcmp(head.data + 6 + size - 5, "Spec", 5) == 0;
 }
@@ -527,9 +522,7 @@ static bool is_zero(struct fsdp_span head)
 static bool fail_broken_header(
 	const struct fsdp_look *look, struct fsdp_error **ret_error)
 {
-	uint64_t size = 0;
-	for (size_t i = 8; i-- > 0 && look->head.size >= 8;)
-		size = size << 8 | look->head.data[i];
+	uint64_t size = look->head.size >= 8 ? fsdp_load_le(look->head.data, 8) : 0;
 	if (look->head.size < 8)
 		fsdp_fail(ret_error, FSDP_ERROR_DAMAGED, 0,
 			"a safetensors file has a header of eight bytes or more, this file has %zu",
@@ -653,8 +646,8 @@ static bool fail_file(const struct fsdp_look *look, struct fsdp_error **ret_erro
 			"load it with TensorFlow");
 	/* Four numbers of Darknet: version 0.1 or 0.2, and images that were seen. */
 	if (fsdp_span_ends(look->path, FSDP_SPAN(".weights")) && look->head.size >= 20 &&
-		read_number(look->head.data, 4, false) == 0 &&
-		read_number(look->head.data + 4, 4, false) <= 2)
+		fsdp_load_le(look->head.data, 4) == 0 &&
+		fsdp_load_le(look->head.data + 4, 4) <= 2)
 		return fail(ret_error, UNSUPPORTED, "a weights file of Darknet", NULL);
 	if (fsdp_span_ends(look->path, FSDP_SPAN(".safetensors")))
 		return fail_broken_header(look, ret_error);

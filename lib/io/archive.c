@@ -151,13 +151,10 @@ static bool is_bzip2(struct fsdp_span head)
  * unknown: all ones. */
 static bool is_lzma(struct fsdp_span head)
 {
-	uint64_t dictionary = 0, size = 0;
 	if (head.size < 13)
 		return false;
-	for (size_t i = 4; i > 0; i--)
-		dictionary = dictionary << 8 | head.data[i];
-	for (size_t i = 12; i > 4; i--)
-		size = size << 8 | head.data[i];
+	uint64_t dictionary = fsdp_load_le(head.data + 1, 4);
+	uint64_t size = fsdp_load_le(head.data + 5, 8);
 	return dictionary >= 4096 && dictionary <= 64 << 20 &&
 	       (dictionary & (dictionary - 1)) == 0 &&
 	       (size == UINT64_MAX || size >> 40 == 0);
