@@ -385,8 +385,7 @@ static bool read_tokens(
 	int64_t id;
 	if (fsdp_span_is(name, "added_tokens.json"))
 		vocab = root;
-	for (uint32_t i = 0; fsdp_json_is(added, FSDP_JSON_ARRAY) && i < added->count;
-		i++)
+	for (uint32_t i = 0; i < fsdp_json_items(added); i++)
 		if (fsdp_json_get_integer(&added->items[i], "id", 0, INT64_MAX, &id))
 			add_token(&last, (uint64_t)id,
 				fsdp_json_get_text(&added->items[i], "content"));

@@ -51,13 +51,25 @@ fail_plan(struct fsdp_plan_reading *plan, const char *what)
 static void report_mismatch(
 	struct fsdp_plan_reading *plan, struct fsdp_span module, const char *format, ...)
 {
-	char text[512];
 	va_list arguments;
 	va_start(arguments, format);
-	vsnprintf(text, sizeof text, format, arguments);
+	fsdp_find_list(&plan->model->findings, FSDP_RULE_PLAN_INVALID,
+		FSDP_PLACE(.file = plan->path, .module = module), format, arguments);
 	va_end(arguments);
-	fsdp_find(&plan->model->findings, FSDP_RULE_PLAN_INVALID,
-		FSDP_PLACE(.file = plan->path, .module = module), "%s", text);
+}
+
+/* Integers of a list, at most so many and none below `least`; `why`: what is wrong if
+ * they are not that. */
+static void read_integers(struct fsdp_plan_reading *plan, const struct fsdp_json *json,
+	uint32_t most, int64_t least, int64_t *items, const char *why)
+{
+	if (!fsdp_json_is(json, FSDP_JSON_ARRAY) || json->count > most)
+		fail_plan(plan, why);
+	for (uint32_t i = 0; i < json->count; i++) {
+		items[i] = json->items[i].integer;
+		if (json->items[i].kind != FSDP_JSON_INTEGER || items[i] < least)
+			fail_plan(plan, why);
+	}
 }
 
 static void read_shape(struct fsdp_plan_reading *plan, const struct fsdp_json *json,
@@ -65,25 +77,12 @@ static void read_shape(struct fsdp_plan_reading *plan, const struct fsdp_json *j
 {
 	int64_t shape[FSDP_DIMS_MAX];
 	uint64_t numel;
-	if (!fsdp_json_is(json, FSDP_JSON_ARRAY) || json->count > FSDP_DIMS_MAX)
-		fail_plan(plan, "a shape is not a list of integers");
-	for (uint32_t i = 0; i < json->count; i++) {
-		if (json->items[i].kind != FSDP_JSON_INTEGER)
-			fail_plan(plan, "a shape is not a list of integers");
-		shape[i] = json->items[i].integer;
-	}
+	read_integers(plan, json, FSDP_DIMS_MAX, INT64_MIN, shape,
+		"a shape is not a list of integers");
 	if (!fsdp_numel(shape, json->count, &numel) || numel > INT64_MAX / 16)
 		fail_plan(plan, "a shape is negative or overflows");
 	*ret_dims = (uint8_t)json->count;
 	*ret_shape = fsdp_build_ints(plan->model, shape, json->count);
-}
-
-/* Of a unit's parameter; compared with the list of parameters when all is read. */
-static void state_shape(
-	struct fsdp_plan_reading *plan, uint32_t name, fsdp_ints shape, uint8_t dims)
-{
-	fsdp_vec_append(&plan->stated,
-		&(struct stated){ .name = name, .shape = shape, .dims = dims });
 }
 
 /* Full name of a unit's parameter: clean(module + ".") + fqn. */
@@ -177,7 +176,9 @@ static void read_flat_entry(struct fsdp_plan_reading *plan, struct flat_reading 
 	read_shape(plan, shape, &entry.shape, &dims);
 	record->relative = fsdp_names_intern(&plan->model->names, 0, fqn);
 	record->full = full_name(plan, reading->unit->module, fqn);
-	state_shape(plan, record->full, entry.shape, dims);
+	/* Compared with the list of parameters when all is read. */
+	fsdp_vec_append(
+		&plan->stated, &(struct stated){ record->full, entry.shape, dims });
 	(void)fsdp_numel(fsdp_model_ints(plan->model, entry.shape), dims, &entry.numel);
 	entry.fqn = record->full;
 	entry.dims = dims;
@@ -304,8 +305,7 @@ static void compare_sizes(
 		return;
 	bool same = padded->count == cut.shards;
 	int64_t recorded;
-	uint32_t rank = 0;
-	for (; same && rank < padded->count; rank += same)
+	for (uint32_t rank = 0; same && rank < padded->count; rank++)
 		same = fsdp_json_integer_at(padded, rank, &recorded) &&
 		       (uint64_t)recorded == fsdp_flat_padding(&cut, rank);
 	if (!same)
@@ -367,8 +367,7 @@ static void compare_rank(struct fsdp_plan_reading *plan,
 {
 	struct fsdp_flat_part part;
 	uint32_t entry = 0;
-	for (uint32_t i = 0; fsdp_json_is(spans, FSDP_JSON_ARRAY) && i < spans->count;
-		i++, entry++) {
+	for (uint32_t i = 0; i < fsdp_json_items(spans); i++, entry++) {
 		struct fsdp_span fqn = fsdp_json_get_text(&spans->items[i], "fqn");
 		if (!next_parameter(plan, reading, rank, &entry, &part)) {
 			report_span(plan, reading, rank, fqn,
@@ -422,8 +421,7 @@ static void compare_ranks(
 {
 	const struct fsdp_json *ranks = fsdp_json_get(reading->json, "ranks");
 	int64_t least = 0, rank;
-	for (uint32_t i = 0; fsdp_json_is(ranks, FSDP_JSON_ARRAY) && i < ranks->count;
-		i++) {
+	for (uint32_t i = 0; i < fsdp_json_items(ranks); i++) {
 		const struct fsdp_json *item = &ranks->items[i];
 		if (!fsdp_json_get_integer(
 			    item, "rank", least, reading->record->shards - 1, &rank)) {
@@ -467,8 +465,7 @@ static void read_flat(struct fsdp_plan_reading *plan, const struct fsdp_json *js
 	};
 	read_flat_entries(plan, &reading);
 	const struct fsdp_json *shared = fsdp_json_get(reading.json, "shared");
-	for (uint32_t i = 0; fsdp_json_is(shared, FSDP_JSON_ARRAY) && i < shared->count;
-		i++) {
+	for (uint32_t i = 0; i < fsdp_json_items(shared); i++) {
 		struct fsdp_span fqn = fsdp_json_get_text(&shared->items[i], "fqn");
 		struct fsdp_span same_as =
 			fsdp_json_get_text(&shared->items[i], "same_as");
@@ -743,15 +740,9 @@ static void read_mesh(struct fsdp_plan_reading *plan, uint32_t *ret_mesh)
 	*ret_mesh = FSDP_NONE;
 	if (!fsdp_json_is(mesh, FSDP_JSON_OBJECT))
 		return;
-	if (!fsdp_json_is(shape, FSDP_JSON_ARRAY) || shape->count == 0 ||
-		shape->count > 8)
+	if (fsdp_json_items(shape) == 0)
 		fail_plan(plan, "the mesh has no shape");
-	for (uint32_t i = 0; i < shape->count; i++) {
-		if (shape->items[i].kind != FSDP_JSON_INTEGER ||
-			shape->items[i].integer < 1)
-			fail_plan(plan, "the mesh has no shape");
-		sizes[i] = shape->items[i].integer;
-	}
+	read_integers(plan, shape, 8, 1, sizes, "the mesh has no shape");
 	if (!fsdp_numel(sizes, shape->count, &ranks) || ranks > RANKS_MAX)
 		fail_plan(plan, "the mesh is too large");
 	struct fsdp_mesh_record *record =
@@ -838,7 +829,7 @@ static void add_placement(struct fsdp_plan_reading *plan, const struct fsdp_json
 {
 	const struct fsdp_json *list = fsdp_json_get(param, "placements");
 	struct fsdp_model *model = plan->model;
-	if (!fsdp_json_is(list, FSDP_JSON_ARRAY) || list->count == 0 || list->count > 8)
+	if (fsdp_json_items(list) == 0 || list->count > 8)
 		return;
 	struct fsdp_span *texts = FSDP_TAKE(model->arena, texts, list->count);
 	struct fsdp_placement_record *record =
@@ -858,8 +849,7 @@ static void read_params(struct fsdp_plan_reading *plan, const struct fsdp_json *
 	const struct fsdp_module_record *module =
 		fsdp_model_module(plan->model, unit->module);
 	size_t skip = fsdp_names_length(&plan->model->names, module->name);
-	for (uint32_t i = 0; fsdp_json_is(params, FSDP_JSON_ARRAY) && i < params->count;
-		i++) {
+	for (uint32_t i = 0; i < fsdp_json_items(params); i++) {
 		struct fsdp_span fqn = fsdp_json_get_text(&params->items[i], "fqn");
 		if (fqn.data == NULL)
 			fail_plan(plan, "a parameter of a unit has no fqn");
@@ -872,13 +862,13 @@ static void read_params(struct fsdp_plan_reading *plan, const struct fsdp_json *
 		if (above == module->name && from <= fqn.size)
 			record->relative = fsdp_names_intern(&plan->model->names, 0,
 				fsdp_span(fqn.data + from, fqn.size - from));
-		struct stated stated;
+		struct stated stated = { .name = record->full };
 		const struct fsdp_json *shape = fsdp_json_get(&params->items[i], "shape");
 		add_placement(plan, &params->items[i], &record->placement);
 		if (shape == NULL)
 			continue;
 		read_shape(plan, shape, &stated.shape, &stated.dims);
-		state_shape(plan, record->full, stated.shape, stated.dims);
+		fsdp_vec_append(&plan->stated, &stated);
 	}
 }
 
@@ -937,8 +927,7 @@ static void mark_group(
 	struct fsdp_plan_reading *plan, const struct fsdp_json *json, uint32_t unit)
 {
 	const struct fsdp_json *modules = fsdp_json_get(json, "modules");
-	for (uint32_t i = 0; fsdp_json_is(modules, FSDP_JSON_ARRAY) && i < modules->count;
-		i++) {
+	for (uint32_t i = 0; i < fsdp_json_items(modules); i++) {
 		if (modules->items[i].kind != FSDP_JSON_TEXT)
 			continue;
 		uint32_t visit = find_visit(plan, modules->items[i].text);
@@ -1246,7 +1235,7 @@ static void read_document(void *context)
 	fsdp_table_init(&plan->visit_of, plan->reading->scratch);
 	read_head(plan);
 	const struct fsdp_json *modules = fsdp_json_get(plan->root, "modules");
-	if (!fsdp_json_is(modules, FSDP_JSON_ARRAY) || modules->count == 0)
+	if (fsdp_json_items(modules) == 0)
 		fail_plan(plan, "it lists no modules");
 	for (uint32_t i = 0; i < modules->count; i++)
 		read_module(plan, &modules->items[i], i);
@@ -1309,9 +1298,7 @@ static enum fsdp_sign recognise(const struct fsdp_look *look)
 	size_t at = 0;
 	if (look->folder != NULL)
 		return FSDP_SIGN_NONE;
-	while (at < look->head.size &&
-		(look->head.data[at] == ' ' || look->head.data[at] == '\t' ||
-			look->head.data[at] == '\n' || look->head.data[at] == '\r'))
+	while (at < look->head.size && memchr(" \t\n\r", look->head.data[at], 4) != NULL)
 		at++;
 	if (at == look->head.size || look->head.data[at] != '{')
 		return FSDP_SIGN_NONE;

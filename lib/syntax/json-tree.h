@@ -40,6 +40,12 @@ static inline bool fsdp_json_is(const struct fsdp_json *value, enum fsdp_json_ki
 	return value != NULL && value->kind == kind;
 }
 
+/* How many items it has; 0: it is absent, or something other than an array. */
+static inline uint32_t fsdp_json_items(const struct fsdp_json *value)
+{
+	return fsdp_json_is(value, FSDP_JSON_ARRAY) ? value->count : 0;
+}
+
 /* No array of integers is packed up to this length: shapes and the like stay arrays. */
 enum { FSDP_JSON_PACKED = 64 };
 
