@@ -20,7 +20,6 @@
 #include "syntax/json-tree.h"
 
 #include <stdio.h>
-#include <stdlib.h>
 
 /* ---- the download cache ---- */
 
@@ -172,8 +171,7 @@ struct hf {
 
 	/* of the index */
 	struct fsdp_source_rest rest;
-	struct fsdp_json_scan scan;
-	struct fsdp_json_token token;
+	struct fsdp_json_walk json;
 	struct fsdp_names files;  /* that the map names; id - 1 is their number */
 	struct fsdp_table mapped; /* by raw name of a tensor: number of its file */
 	struct fsdp_vec map;      /* uint32_t: names of tensors in its order */
@@ -181,6 +179,7 @@ struct hf {
 
 	struct fsdp_json_quick *quick; /* entries that are written like one before */
 
+	int misplaced; /* severity of what the index only misplaces; 0: the rule's own */
 	uint64_t total_size; /* UINT64_MAX: absent, or no integer */
 	bool has_map, lacks_some, is_of_other_save;
 	struct split other; /* of is_of_other_save: the files that are present */
@@ -346,25 +345,11 @@ static enum fsdp_sign recognise(const struct fsdp_look *look)
 /* ---- the index ---- */
 
 static const struct fsdp_json_wanted wanted = { .members = true };
-
-static void next(struct hf *hf)
-{
-	struct fsdp_error *error = NULL;
-	if (!fsdp_json_scan_next(&hf->scan, &hf->token, &error))
-		fsdp_model_leave(hf->reading->model, error);
-}
-
-static void skip(struct hf *hf)
-{
-	struct fsdp_error *error = NULL;
-	if (!fsdp_json_scan_skip(&hf->scan, &hf->token, &error))
-		fsdp_model_leave(hf->reading->model, error);
-}
-
 static void report(const struct hf *hf, enum fsdp_rule_index rule, const char *what)
 {
 	fsdp_find(&hf->reading->model->findings, rule,
-		FSDP_PLACE(.file = hf->index, .offset = hf->token.offset), "%s", what);
+		FSDP_PLACE(.file = hf->index, .offset = hf->json.token.offset), "%s",
+		what);
 }
 
 /* A file of the map, seen for the first time. A path that leaves the directory or is of
@@ -378,7 +363,7 @@ static void add_file(struct hf *hf, struct fsdp_span name, uint32_t number)
 		name, hf->is_bin ? FSDP_SPAN(".bin") : FSDP_SPAN(".safetensors"));
 	if (!fsdp_name_is_safe(name) || !fits) {
 		fsdp_find(findings, FSDP_RULE_PATH_ESCAPE,
-			FSDP_PLACE(.file = hf->index, .offset = hf->token.offset),
+			FSDP_PLACE(.file = hf->index, .offset = hf->json.token.offset),
 			"the index names the file %s, which %s", fsdp_shown(name, room),
 			fits ? "is not a plain name"
 			     : "is not of the format in the index");
@@ -404,7 +389,7 @@ static void map_tensor(struct hf *hf, struct fsdp_span key, uint32_t number)
 	fsdp_vec_append(&hf->map, &raw_name);
 	if (fsdp_table_get(&hf->mapped, raw_name) != FSDP_NONE)
 		fsdp_find(&model->findings, FSDP_RULE_SAFETENSORS_JSON,
-			FSDP_PLACE(.file = hf->index, .offset = hf->token.offset,
+			FSDP_PLACE(.file = hf->index, .offset = hf->json.token.offset,
 				.tensor = key),
 			"weight_map lists the tensor twice; readers use the first or the last");
 	(void)fsdp_table_set(&hf->mapped, raw_name, number);
@@ -414,7 +399,7 @@ static void map_tensor(struct hf *hf, struct fsdp_span key, uint32_t number)
 static bool read_alike(struct hf *hf)
 {
 	struct fsdp_json_member entry;
-	if (!fsdp_json_quick_member(hf->quick, &hf->scan, NULL, &entry))
+	if (!fsdp_json_quick_member(hf->quick, &hf->json.scan, NULL, &entry))
 		return false;
 	if (*entry.meaning == 0) {
 		uint32_t number = fsdp_names_find_child(&hf->files, 0, entry.text);
@@ -422,9 +407,10 @@ static bool read_alike(struct hf *hf)
 			return false;
 		*entry.meaning = number;
 	}
-	fsdp_json_quick_accept(&hf->scan, &entry);
+	fsdp_json_quick_accept(&hf->json.scan, &entry);
 	/* Findings are at the file, as if it had been read as a token. */
-	hf->token.offset = fsdp_json_scan_offset(&hf->scan, entry.text.data - 1);
+	hf->json.token.offset =
+		fsdp_json_scan_offset(&hf->json.scan, entry.text.data - 1);
 	map_tensor(hf, entry.key, *entry.meaning);
 	return true;
 }
@@ -432,14 +418,15 @@ static bool read_alike(struct hf *hf)
 static void read_entry(struct hf *hf)
 {
 	struct fsdp_arena *scratch = hf->reading->scratch;
-	struct fsdp_span key = fsdp_json_text_copy(&hf->token, scratch);
-	next(hf);
-	if (hf->token.kind != FSDP_SCAN_TEXT) {
+	struct fsdp_json_token *token = &hf->json.token;
+	struct fsdp_span key = fsdp_json_text_copy(token, scratch);
+	fsdp_json_walk_next(&hf->json);
+	if (token->kind != FSDP_SCAN_TEXT) {
 		report(hf, FSDP_RULE_SAFETENSORS_JSON, "the map names no file here");
-		skip(hf);
+		fsdp_json_walk_skip(&hf->json);
 		return;
 	}
-	struct fsdp_span file = fsdp_json_text_copy(&hf->token, scratch);
+	struct fsdp_span file = fsdp_json_text_copy(token, scratch);
 	size_t known = hf->files.list.count;
 	while (fsdp_span_begins(file, FSDP_SPAN("./")))
 		file = fsdp_span(file.data + 2, file.size - 2);
@@ -451,18 +438,17 @@ static void read_entry(struct hf *hf)
 
 static void read_map(struct hf *hf)
 {
-	next(hf);
-	if (hf->token.kind != FSDP_SCAN_OBJECT) {
+	fsdp_json_walk_next(&hf->json);
+	if (hf->json.token.kind != FSDP_SCAN_OBJECT) {
 		report(hf, FSDP_RULE_SAFETENSORS_JSON, "weight_map is not a JSON object");
-		skip(hf);
+		fsdp_json_walk_skip(&hf->json);
 		return;
 	}
 	hf->has_map = true;
 	for (;;) {
 		if (read_alike(hf))
 			continue;
-		next(hf);
-		if (hf->token.kind == FSDP_SCAN_OBJECT_END)
+		if (!fsdp_json_walk_more(&hf->json))
 			return;
 		read_entry(hf);
 	}
@@ -470,45 +456,42 @@ static void read_map(struct hf *hf)
 
 static void read_total(struct hf *hf)
 {
+	struct fsdp_json_token *token = &hf->json.token;
 	int64_t size;
-	next(hf);
-	if (hf->token.kind == FSDP_SCAN_NUMBER &&
-		fsdp_decimal_integer(hf->token.span, &size) && size >= 0) {
+	fsdp_json_walk_next(&hf->json);
+	if (token->kind == FSDP_SCAN_NUMBER && fsdp_decimal_integer(token->span, &size) &&
+		size >= 0) {
 		hf->total_size = (uint64_t)size;
 		return;
 	}
 	/* Older writers count bool as an eighth of a byte. */
-	if (hf->token.kind != FSDP_SCAN_NUMBER)
+	if (token->kind != FSDP_SCAN_NUMBER)
 		report(hf, FSDP_RULE_INDEX_TOTALS, "total_size is not a number");
-	skip(hf);
+	fsdp_json_walk_skip(&hf->json);
 }
 
 /* A writer's own key; texts may be two names of one tensor. */
 static void read_note(struct hf *hf)
 {
 	struct fsdp_model *model = hf->reading->model;
-	struct fsdp_span key = fsdp_json_text_copy(&hf->token, model->arena);
-	next(hf);
-	if (hf->token.kind != FSDP_SCAN_TEXT) {
-		skip(hf);
-		return;
-	}
-	struct fsdp_span text = fsdp_json_text_copy(&hf->token, model->arena);
-	fsdp_build_declared(model, key, text);
+	struct fsdp_json_token *token = &hf->json.token;
+	struct fsdp_span key = fsdp_json_text_copy(token, model->arena);
+	fsdp_json_walk_next(&hf->json);
+	if (token->kind == FSDP_SCAN_TEXT)
+		fsdp_build_declared(model, key, fsdp_json_text_copy(token, model->arena));
+	else
+		fsdp_json_walk_skip(&hf->json);
 }
 
 static void read_metadata(struct hf *hf)
 {
-	next(hf);
-	if (hf->token.kind != FSDP_SCAN_OBJECT) {
-		skip(hf);
+	fsdp_json_walk_next(&hf->json);
+	if (hf->json.token.kind != FSDP_SCAN_OBJECT) {
+		fsdp_json_walk_skip(&hf->json);
 		return;
 	}
-	for (;;) {
-		next(hf);
-		if (hf->token.kind == FSDP_SCAN_OBJECT_END)
-			return;
-		bool total = fsdp_json_text_is(&hf->token, FSDP_SPAN("total_size"));
+	while (fsdp_json_walk_more(&hf->json)) {
+		bool total = fsdp_json_text_is(&hf->json.token, FSDP_SPAN("total_size"));
 		(total ? read_total : read_note)(hf);
 	}
 }
@@ -516,23 +499,22 @@ static void read_metadata(struct hf *hf)
 static void read_index(void *context)
 {
 	struct hf *hf = context;
-	next(hf);
-	if (hf->token.kind != FSDP_SCAN_OBJECT) {
+	fsdp_json_walk_next(&hf->json);
+	if (hf->json.token.kind != FSDP_SCAN_OBJECT) {
 		struct fsdp_error *error = NULL;
-		fsdp_fail(&error, FSDP_ERROR_DAMAGED, hf->token.offset,
+		fsdp_fail(&error, FSDP_ERROR_DAMAGED, hf->json.token.offset,
 			"the index is not a JSON object");
 		fsdp_model_leave(hf->reading->model, error);
 	}
-	for (;;) {
-		next(hf);
-		if (hf->token.kind == FSDP_SCAN_OBJECT_END) {
-			next(hf);
-			return;
-		}
-		bool map = fsdp_json_text_is(&hf->token, FSDP_SPAN("weight_map"));
-		bool metadata = fsdp_json_text_is(&hf->token, FSDP_SPAN("metadata"));
-		(map ? read_map : metadata ? read_metadata : skip)(hf);
+	while (fsdp_json_walk_more(&hf->json)) {
+		if (fsdp_json_text_is(&hf->json.token, FSDP_SPAN("weight_map")))
+			read_map(hf);
+		else if (fsdp_json_text_is(&hf->json.token, FSDP_SPAN("metadata")))
+			read_metadata(hf);
+		else
+			fsdp_json_walk_skip(&hf->json);
 	}
+	fsdp_json_walk_next(&hf->json);
 }
 
 /* Of the number of a tensor's file: the tensor was met. */
@@ -689,8 +671,9 @@ static bool open_index(struct hf *hf, struct fsdp_error **ret_error)
 		return fsdp_fail_limit(ret_error, FSDP_LIMIT_JSON_BYTES, limit);
 	hf->rest.end = source->size;
 	fsdp_build_file(reading->model, hf->index, source->size, FSDP_NONE);
-	if (!fsdp_json_scan_init(
-		    &hf->scan, fsdp_source_refill, &hf->rest, reading->limits, ret_error))
+	hf->json.model = reading->model;
+	if (!fsdp_json_scan_init(&hf->json.scan, fsdp_source_refill, &hf->rest,
+		    reading->limits, ret_error))
 		return false;
 	/* What is in the window does not stay there. */
 	struct fsdp_names *names = &reading->model->names;
@@ -702,7 +685,7 @@ static bool open_index(struct hf *hf, struct fsdp_error **ret_error)
 				      : fsdp_fail_memory(ret_error);
 	fsdp_json_quick_free(hf->quick);
 	names->copies = copies;
-	fsdp_json_scan_done(&hf->scan);
+	fsdp_json_scan_done(&hf->json.scan);
 	if (!read)
 		return fail_index(hf, ret_error);
 	report_absent(hf);
@@ -723,10 +706,14 @@ static const struct fsdp_file_record *file_of(
 	return fsdp_model_file(model, fsdp_model_extent(model, piece->extent)->file);
 }
 
-/* The number of a file in the index, or 0. */
+/* The number in the index of a file of the directory, or FSDP_NONE. */
 static uint32_t number_of(const struct hf *hf, struct fsdp_span path)
 {
-	return fsdp_names_find_child(&hf->files, 0, fsdp_span_last(path, '/'));
+	struct fsdp_span below = hf->reading->model->findings.below;
+	if (!fsdp_span_begins(path, below))
+		return FSDP_NONE;
+	return fsdp_names_find_child(
+		&hf->files, 0, fsdp_span(path.data + below.size, path.size - below.size));
 }
 
 /* Counts for each file of the index its listed tensors, and those that it contains; marks
@@ -793,44 +780,14 @@ static void check_tensor(struct hf *hf, const struct fsdp_tensor_record *tensor)
 	if (!again && fsdp_span_ends(file->path, said))
 		return;
 	struct fsdp_span name = name_of(hf, tensor->name);
-	/* transformers takes the names of files from the index, and from these all that
-	 * is there. */
-	bool loads = !again && has_file(hf->folder, "config.json");
+	bool lists = hf->misplaced != 0 && !again;
 	fsdp_find(&model->findings, FSDP_RULE_INDEX_MISPLACED,
 		FSDP_PLACE(.file = file->path, .tensor = name,
-			.severity = loads ? FSDP_WARNING + 1 : 0,
-			.fix = loads && !hf->lacks_some ? make_anew(hf) : NULL),
+			.severity = lists ? hf->misplaced : 0,
+			.fix = lists && !hf->lacks_some ? make_anew(hf) : NULL),
 		again ? "'%.*s' is stored in this file and in another one; the index lists it in %.*s"
 		      : "'%.*s' is stored in this file; the index lists it in %.*s",
 		FSDP_TEXT_MOST(name, 256), FSDP_TEXT_MOST(said, 256));
-}
-
-/* Paths in the order of their bytes from the last to the first: those with the same end
- * are adjacent. */
-static int compare_ends(struct fsdp_span a, struct fsdp_span b, size_t size)
-{
-	for (size_t i = 1; i <= size; i++)
-		if (a.data[a.size - i] != b.data[b.size - i])
-			return a.data[a.size - i] < b.data[b.size - i] ? -1 : 1;
-	return 0;
-}
-
-static int compare_paths(const void *a, const void *b)
-{
-	const struct fsdp_span *first = a, *second = b;
-	int order = compare_ends(
-		*first, *second, first->size < second->size ? first->size : second->size);
-	return order != 0 ? order
-			  : (first->size > second->size) - (first->size < second->size);
-}
-
-/* 0: the path ends with the name. */
-static int compare_name(const void *key, const void *item)
-{
-	const struct fsdp_span *name = key, *path = item;
-	int order = compare_ends(
-		*name, *path, name->size < path->size ? name->size : path->size);
-	return order != 0 ? order : name->size > path->size;
 }
 
 /* The path of a file from the root on, and the names of its tensors. */
@@ -888,19 +845,17 @@ static void check_map(struct hf *hf)
 	size_t files = hf->files.list.count;
 	bool *opened = fsdp_arena_take(hf->reading->scratch, files + 1, 1);
 	/* Files of the map that were opened; tensors of others are not reported again. */
-	size_t count = 0;
-	struct fsdp_span *paths =
-		FSDP_TAKE(hf->reading->scratch, paths, model->files.count + 1);
-	for (size_t i = 0; i < model->files.count; i++)
-		if (!fsdp_model_file(model, i)->is_listed)
-			paths[count++] = fsdp_model_file(model, i)->path;
-	qsort(paths, count, sizeof *paths, compare_paths);
-	for (uint32_t i = 1; i < hf->files.list.count; i++) {
-		struct fsdp_span name = fsdp_names_segment(&hf->files, i);
-		opened[i] =
-			bsearch(&name, paths, count, sizeof *paths, compare_name) != NULL;
-		hf->lacks_some |= !opened[i];
+	for (size_t i = 0; i < model->files.count; i++) {
+		uint32_t number = number_of(hf, fsdp_model_file(model, i)->path);
+		if (number != FSDP_NONE && !fsdp_model_file(model, i)->is_listed)
+			opened[number] = true;
 	}
+	for (uint32_t i = 1; i < files; i++)
+		hf->lacks_some |= !opened[i];
+	/* transformers takes the names of files from the index, and from these all that
+	 * is there. */
+	if (has_file(hf->folder, "config.json"))
+		hf->misplaced = FSDP_WARNING + 1;
 	keep_unread(hf, opened);
 	count_listed(hf);
 	for (uint32_t i = 1; i < files; i++) {
@@ -919,10 +874,7 @@ static void check_map(struct hf *hf)
 			if (i < file->other)
 				fsdp_find(&model->findings, FSDP_RULE_INDEX_MISPLACED,
 					FSDP_PLACE(.file = name, .fix = fix,
-						.severity = has_file(hf->folder,
-								    "config.json")
-								    ? FSDP_WARNING + 1
-								    : 0),
+						.severity = hf->misplaced),
 					"this file and %.*s are exchanged: each contains the tensors that the index lists in the other one",
 					FSDP_TEXT(other));
 			continue;
@@ -936,9 +888,7 @@ static void check_map(struct hf *hf)
 	if (is_of_other_names(hf, opened)) {
 		fsdp_find(&model->findings, FSDP_RULE_INDEX_MISSING,
 			FSDP_PLACE(.file = hf->index, .fix = make_anew(hf),
-				.severity = has_file(hf->folder, "config.json")
-						    ? FSDP_WARNING + 1
-						    : 0),
+				.severity = hf->misplaced),
 			"the files have none of the %zu names in the index, but %zu other tensors",
 			hf->map.count, model->tensors.count);
 		return;
@@ -1123,31 +1073,27 @@ static bool read(struct fsdp_reading *reading, const struct fsdp_look *look,
 	hf->total_size = UINT64_MAX;
 	hf->index = find_index(look->folder);
 	reading->state = hf;
+	hf->is_bin = is_index(hf->index, ".bin");
 	if (hf->index.data == NULL)
 		hf->single = find_single(look->folder);
 	if (hf->index.data == NULL && hf->single == NULL) {
 		hf->split = find_split(look->folder);
+		hf->is_bin = hf->split.is_bin;
 		if (hf->split.count == 0)
 			hf->single = find_pair(look->folder);
 	}
+	if (hf->index.data != NULL || hf->single != NULL)
+		note_others(hf, hf->single != NULL ? fsdp_span_text(hf->single->file)
+						   : hf->index);
+	if (hf->index.data != NULL && !open_index(hf, ret_error))
+		return false;
 	if (hf->single != NULL) {
-		note_others(hf, fsdp_span_text(hf->single->file));
 		fsdp_reading_add_child(
 			reading, fsdp_span_text(hf->single->file), FSDP_NONE);
 		return true;
 	}
 	if (hf->index.data == NULL) {
-		hf->is_bin = hf->split.is_bin;
 		read_split(hf);
-		return true;
-	}
-	note_others(hf, hf->index);
-	hf->is_bin = is_index(hf->index, ".bin");
-	if (!open_index(hf, ret_error))
-		return false;
-	if (hf->single != NULL) {
-		fsdp_reading_add_child(
-			reading, fsdp_span_text(hf->single->file), FSDP_NONE);
 		return true;
 	}
 	if (!hf->has_map || reading->children.count == 0) {
@@ -1207,8 +1153,7 @@ static void check_modules(const struct hf *hf)
 	if (error != NULL && fsdp_error_code(error) == FSDP_ERROR_MEMORY)
 		fsdp_model_leave(reading->model, error);
 	fsdp_error_free(error);
-	for (uint32_t i = 0; fsdp_json_is(root, FSDP_JSON_ARRAY) && i < root->count;
-		i++) {
+	for (uint32_t i = 0; i < fsdp_json_items(root); i++) {
 		const struct fsdp_json *module = &root->items[i];
 		struct fsdp_span path = fsdp_json_get_text(module, "path");
 		struct fsdp_span type = fsdp_json_get_text(module, "type");

@@ -61,8 +61,7 @@ struct fsdp_safetensors {
 	uint64_t buffer; /* bytes after the header */
 
 	struct fsdp_limits limits;
-	struct fsdp_json_scan scan;
-	struct fsdp_json_token token;
+	struct fsdp_json_walk json;
 	uint8_t dtype_ids[FSDP_SAFETENSORS_DTYPES];
 	struct fsdp_safetensors_entry entry;
 
@@ -101,44 +100,26 @@ static inline struct fsdp_findings *safetensors_findings(
 
 static inline uint64_t safetensors_place(const struct fsdp_safetensors *header)
 {
-	return 8 + header->token.offset;
+	return 8 + header->json.token.offset;
 }
 
 /* ---- tokens of the header ---- */
 
-/* Leaves with an error in the JSON, and its position in the file. */
-static void __attribute__((noreturn))
-fail_json(const struct fsdp_safetensors *header, struct fsdp_error *error)
+/* An error in the JSON: its position is in the file. */
+static void complete_error(struct fsdp_error **error)
 {
-	fsdp_error_shift_offset(&error, 8);
-	if (error != NULL && fsdp_error_code(error) == FSDP_ERROR_DAMAGED &&
-		fsdp_error_rule(error) == NULL) {
+	fsdp_error_shift_offset(error, 8);
+	if (*error != NULL && fsdp_error_code(*error) == FSDP_ERROR_DAMAGED &&
+		fsdp_error_rule(*error) == NULL) {
 		struct fsdp_error *damaged = NULL;
 		fsdp_fail_rule(&damaged, FSDP_ERROR_DAMAGED, "FI1051",
-			fsdp_error_offset(error), "header is damaged at byte %llu: %s",
-			FSDP_LLU(fsdp_error_offset(error)), fsdp_error_message(error));
-		fsdp_error_free(error);
-		error = damaged;
+			fsdp_error_offset(*error), "header is damaged at byte %llu: %s",
+			FSDP_LLU(fsdp_error_offset(*error)), fsdp_error_message(*error));
+		fsdp_error_free(*error);
+		*error = damaged;
 	}
-	fsdp_error_add_rule(&error, "FI1051");
-	fsdp_error_add_hint(&error, "copy this file again");
-	fsdp_model_leave(header->reading->model, error);
-}
-
-/* The next token of the header. */
-static void safetensors_next(struct fsdp_safetensors *header)
-{
-	struct fsdp_error *error = NULL;
-	if (!fsdp_json_scan_next(&header->scan, &header->token, &error))
-		fail_json(header, error);
-}
-
-/* Passes over the value that the token begins. */
-static void safetensors_skip(struct fsdp_safetensors *header)
-{
-	struct fsdp_error *error = NULL;
-	if (!fsdp_json_scan_skip(&header->scan, &header->token, &error))
-		fail_json(header, error);
+	fsdp_error_add_rule(error, "FI1051");
+	fsdp_error_add_hint(error, "copy this file again");
 }
 
 /* What is to be done takes more than counts: see fsdp_model_counting. */
@@ -162,7 +143,7 @@ static void safetensors_unexpected(struct fsdp_safetensors *header, const char *
 				.tensor = entry->name),
 			"%s", what);
 	entry->broken = true;
-	safetensors_skip(header);
+	fsdp_json_walk_skip(&header->json);
 }
 
 /* Digits only: the format has no other numbers. */
@@ -230,23 +211,24 @@ static void add_text(
 static void read_note(struct fsdp_safetensors *header, struct fsdp_names *seen)
 {
 	struct fsdp_arena *arena = header->reading->model->arena;
-	struct fsdp_span key = fsdp_json_text_copy(&header->token, arena);
+	struct fsdp_json_token *token = &header->json.token;
+	struct fsdp_span key = fsdp_json_text_copy(token, arena);
 	size_t known = seen->list.count;
 	uint64_t where = safetensors_place(header);
-	bool not_utf8 = header->token.not_utf8;
+	bool not_utf8 = token->not_utf8;
 	fsdp_names_child(seen, 0, key);
 	if (seen->list.count == known)
 		fsdp_find(safetensors_findings(header), FSDP_RULE_SAFETENSORS_JSON,
 			FSDP_PLACE(.file = header->file, .offset = where,
 				.severity = FSDP_WARNING + 1),
 			"the metadata has a key twice");
-	safetensors_next(header);
-	if (header->token.kind != FSDP_SCAN_TEXT) {
+	fsdp_json_walk_next(&header->json);
+	if (token->kind != FSDP_SCAN_TEXT) {
 		safetensors_unexpected(header, "the metadata is not text alone");
 		return;
 	}
-	struct fsdp_span text = fsdp_json_text_copy(&header->token, arena);
-	if (not_utf8 || header->token.not_utf8) {
+	struct fsdp_span text = fsdp_json_text_copy(token, arena);
+	if (not_utf8 || token->not_utf8) {
 		fsdp_find(safetensors_findings(header), FSDP_RULE_SAFETENSORS_JSON,
 			FSDP_PLACE(.file = header->file, .offset = where),
 			"the metadata is not UTF-8, which the safetensors library refuses");
@@ -265,6 +247,7 @@ static void read_note(struct fsdp_safetensors *header, struct fsdp_names *seen)
 /* The token is "__metadata__". */
 static void read_notes(struct fsdp_safetensors *header)
 {
+	struct fsdp_json_walk *json = &header->json;
 	struct fsdp_names seen;
 	header->entry =
 		(struct fsdp_safetensors_entry){ .offset = safetensors_place(header) };
@@ -273,19 +256,15 @@ static void read_notes(struct fsdp_safetensors *header)
 			safetensors_place(header), "duplicate __metadata__");
 	header->has_metadata = true;
 	(void)fsdp_names_init(&seen, header->reading->scratch);
-	safetensors_next(header);
-	if (header->token.kind == FSDP_SCAN_NULL)
+	fsdp_json_walk_next(json);
+	if (json->token.kind == FSDP_SCAN_NULL)
 		return;
-	if (header->token.kind != FSDP_SCAN_OBJECT) {
+	if (json->token.kind != FSDP_SCAN_OBJECT) {
 		safetensors_unexpected(header, "the metadata is not a JSON object");
 		return;
 	}
-	for (;;) {
-		safetensors_next(header);
-		if (header->token.kind == FSDP_SCAN_OBJECT_END)
-			return;
+	while (fsdp_json_walk_more(json))
 		read_note(header, &seen);
-	}
 }
 
 /* ---- tensors ---- */
@@ -326,24 +305,22 @@ _Static_assert(FSDP_COUNT(dtypes) == FSDP_SAFETENSORS_DTYPES, "each has its plac
 static void read_counts(
 	struct fsdp_safetensors *header, struct fsdp_json_list *list, size_t room)
 {
+	struct fsdp_json_walk *json = &header->json;
 	list->size = 0;
-	safetensors_next(header);
-	if (header->token.kind != FSDP_SCAN_ARRAY) {
+	fsdp_json_walk_next(json);
+	if (json->token.kind != FSDP_SCAN_ARRAY) {
 		safetensors_unexpected(header, "this is not a list of numbers");
 		return;
 	}
-	for (;;) {
-		safetensors_next(header);
-		if (header->token.kind == FSDP_SCAN_ARRAY_END)
-			return;
-		if (header->token.kind != FSDP_SCAN_NUMBER || list->size == room) {
+	while (fsdp_json_walk_more(json)) {
+		if (json->token.kind != FSDP_SCAN_NUMBER || list->size == room) {
 			safetensors_unexpected(
-				header, header->token.kind != FSDP_SCAN_NUMBER
+				header, json->token.kind != FSDP_SCAN_NUMBER
 						? "this is not a number"
 						: "this list is too long");
 			continue;
 		}
-		if (!safetensors_count(header->token.span, &list->counts[list->size]))
+		if (!safetensors_count(json->token.span, &list->counts[list->size]))
 			safetensors_unexpected(
 				header, "this is not a number that can be a size");
 		list->size++;
@@ -363,16 +340,15 @@ static void read_dtype(struct fsdp_safetensors *header)
 {
 	struct fsdp_safetensors_entry *entry = &header->entry;
 	entry->has_dtype = true;
-	safetensors_next(header);
-	if (header->token.kind != FSDP_SCAN_TEXT) {
+	fsdp_json_walk_next(&header->json);
+	if (header->json.token.kind != FSDP_SCAN_TEXT) {
 		safetensors_unexpected(header, "the dtype is not a string");
 		return;
 	}
-	entry->dtype = find_dtype(&header->token);
-	if (entry->dtype != NULL)
-		return;
-	entry->dtype_text =
-		fsdp_json_text_copy(&header->token, header->reading->model->arena);
+	entry->dtype = find_dtype(&header->json.token);
+	if (entry->dtype == NULL)
+		entry->dtype_text = fsdp_json_text_copy(
+			&header->json.token, header->reading->model->arena);
 }
 
 static void read_shape(struct fsdp_safetensors *header)
@@ -401,11 +377,11 @@ static const struct {
 	size_t seen; /* where the entry notes that it came */
 	void (*read)(struct fsdp_safetensors *header);
 } members[] = {
-	{ { (const unsigned char *)"dtype", 5 },
-		offsetof(struct fsdp_safetensors_entry, has_dtype), read_dtype },
-	{ { (const unsigned char *)"shape", 5 },
-		offsetof(struct fsdp_safetensors_entry, has_shape), read_shape },
-	{ { (const unsigned char *)"data_offsets", 12 },
+	{ FSDP_SPAN_INIT("dtype"), offsetof(struct fsdp_safetensors_entry, has_dtype),
+		read_dtype },
+	{ FSDP_SPAN_INIT("shape"), offsetof(struct fsdp_safetensors_entry, has_shape),
+		read_shape },
+	{ FSDP_SPAN_INIT("data_offsets"),
 		offsetof(struct fsdp_safetensors_entry, has_range), read_range },
 };
 
@@ -413,7 +389,7 @@ static void read_member(struct fsdp_safetensors *header)
 {
 	struct fsdp_safetensors_entry *entry = &header->entry;
 	for (size_t i = 0; i < FSDP_COUNT(members); i++) {
-		if (!fsdp_json_text_is(&header->token, members[i].name))
+		if (!fsdp_json_text_is(&header->json.token, members[i].name))
 			continue;
 		if (*(const bool *)((const char *)entry + members[i].seen)) {
 			FSDP_SAFETENSORS_FIND_ENTRY(header, FSDP_RULE_SAFETENSORS_JSON,
@@ -429,8 +405,8 @@ static void read_member(struct fsdp_safetensors *header)
 		FSDP_PLACE(.file = header->file, .offset = safetensors_place(header),
 			.tensor = entry->name, .severity = FSDP_WARNING + 1),
 		"tensor has a member that is not part of the format: %.*s",
-		FSDP_TEXT_MOST(header->token.span, 64));
-	safetensors_skip(header);
+		FSDP_TEXT_MOST(header->json.token.span, 64));
+	fsdp_json_walk_skip(&header->json);
 }
 
 /* ---- what follows from it ---- */
@@ -484,9 +460,9 @@ static fsdp_ints share_shape(
 	struct fsdp_safetensors *header, const int64_t *shape, size_t dims)
 {
 	struct fsdp_model *model = header->reading->model;
-	uint64_t hash = dims;
 	if (dims > SHAPE_DIMS)
 		return fsdp_build_ints(model, shape, dims);
+	uint64_t hash = dims;
 	for (size_t i = 0; i < dims; i++)
 		hash = (hash ^ (uint64_t)shape[i]) * UINT64_C(0x9E3779B97F4A7C15);
 	struct known_shape *known =
@@ -564,20 +540,17 @@ static bool is_sound(struct fsdp_safetensors *header, int64_t *shape, uint64_t *
 			"data_offsets are not a range of bytes");
 		return false;
 	}
-	/* Two elements of four bits are one of torch's. */
 	if (!measure(header, shape, ret_bytes))
 		return false;
-	const struct fsdp_safetensors_entry *halves_entry = &header->entry;
-	if (halves_entry->dtype == NULL || halves_entry->dtype->bits != 4 ||
-		halves_entry->shape.size == 0)
+	/* Two elements of four bits are one of torch's. */
+	if (entry->dtype == NULL || entry->dtype->bits != 4 || entry->shape.size == 0)
 		return true;
-	if (shape[halves_entry->shape.size - 1] % 2 != 0) {
-		FSDP_SAFETENSORS_FIND_ENTRY(header, FSDP_RULE_SAFETENSORS_OFFSETS,
-			halves_entry,
+	if (shape[entry->shape.size - 1] % 2 != 0) {
+		FSDP_SAFETENSORS_FIND_ENTRY(header, FSDP_RULE_SAFETENSORS_OFFSETS, entry,
 			"its last dimension is not even, so its rows share bytes");
 		return false;
 	}
-	shape[halves_entry->shape.size - 1] /= 2;
+	shape[entry->shape.size - 1] /= 2;
 	return true;
 }
 
@@ -614,7 +587,7 @@ static bool read_alike(struct fsdp_safetensors *header)
 	struct fsdp_safetensors_entry *entry = &header->entry;
 	struct fsdp_json_member member;
 	if (!fsdp_json_quick_member(
-		    header->quick, &header->scan, entry->lists, &member) ||
+		    header->quick, &header->json.scan, entry->lists, &member) ||
 		entry->range.size != 2 ||
 		fsdp_span_equal(member.key, FSDP_SPAN("__metadata__")))
 		return false;
@@ -626,9 +599,10 @@ static bool read_alike(struct fsdp_safetensors *header)
 		*member.meaning = 1 + (uint32_t)(row - dtypes);
 	}
 	entry->dtype = &dtypes[*member.meaning - 1];
-	fsdp_json_quick_accept(&header->scan, &member);
+	fsdp_json_quick_accept(&header->json.scan, &member);
 	entry->name = member.key;
-	entry->offset = 8 + fsdp_json_scan_offset(&header->scan, member.key.data - 1);
+	entry->offset =
+		8 + fsdp_json_scan_offset(&header->json.scan, member.key.data - 1);
 	entry->has_dtype = entry->has_shape = entry->has_range = true;
 	entry->broken = false;
 	add_tensor(header);
@@ -639,28 +613,23 @@ static bool read_alike(struct fsdp_safetensors *header)
 static void read_tensor(struct fsdp_safetensors *header)
 {
 	struct fsdp_safetensors_entry *entry = &header->entry;
-	struct fsdp_arena *arena = header->reading->scratch;
+	struct fsdp_json_walk *json = &header->json;
 	*entry = (struct fsdp_safetensors_entry){
-		.name = fsdp_json_text_copy(&header->token, arena),
+		.name = fsdp_json_text_copy(&json->token, header->reading->scratch),
 		.offset = safetensors_place(header),
 	};
-	if (header->token.not_utf8)
+	if (json->token.not_utf8)
 		FSDP_SAFETENSORS_FIND_ENTRY(header, FSDP_RULE_SAFETENSORS_JSON, entry,
 			"the tensor's name is not UTF-8");
-	safetensors_next(header);
-	if (header->token.kind != FSDP_SCAN_OBJECT) {
+	fsdp_json_walk_next(json);
+	if (json->token.kind != FSDP_SCAN_OBJECT) {
 		header->left_out = true;
 		safetensors_unexpected(header, "the tensor is not a JSON object");
 		return;
 	}
-	for (;;) {
-		safetensors_next(header);
-		if (header->token.kind == FSDP_SCAN_OBJECT_END) {
-			add_tensor(header);
-			return;
-		}
+	while (fsdp_json_walk_more(json))
 		read_member(header);
-	}
+	add_tensor(header);
 }
 
 /* ---- shards of whole tensors ---- */
@@ -673,8 +642,7 @@ static void read_tensor(struct fsdp_safetensors *header)
 /* Metadata of one tensor of this file. */
 struct declared_shard {
 	struct fsdp_safetensors *header;
-	struct fsdp_json_scan scan;
-	struct fsdp_json_token token;
+	struct fsdp_json_walk json;
 	uint64_t offsets[FSDP_DIMS_MAX];
 	size_t count;
 	bool has_offsets, again; /* `again`: something of it comes twice */
@@ -683,63 +651,47 @@ struct declared_shard {
 	struct fsdp_bits placed;  /* tensors that have an entry */
 };
 
-static void shard_next(struct declared_shard *shard)
-{
-	struct fsdp_error *error = NULL;
-	if (!fsdp_json_scan_next(&shard->scan, &shard->token, &error))
-		fsdp_model_leave(shard->header->reading->model, error);
-}
-
-static void shard_skip(struct declared_shard *shard)
-{
-	struct fsdp_error *error = NULL;
-	if (!fsdp_json_scan_skip(&shard->scan, &shard->token, &error))
-		fsdp_model_leave(shard->header->reading->model, error);
-}
-
 /* Of members that come twice the last one counts, as in json.loads. */
 static void read_saved_offsets(struct declared_shard *shard)
 {
 	shard->again |= shard->has_offsets;
 	shard->has_offsets = true;
 	shard->count = 0;
-	shard_next(shard);
-	if (shard->token.kind != FSDP_SCAN_ARRAY) {
+	fsdp_json_walk_next(&shard->json);
+	if (shard->json.token.kind != FSDP_SCAN_ARRAY) {
 		shard->has_offsets = false;
-		shard_skip(shard);
+		fsdp_json_walk_skip(&shard->json);
 		return;
 	}
-	for (;;) {
-		shard_next(shard);
-		if (shard->token.kind == FSDP_SCAN_ARRAY_END)
-			return;
-		if (shard->token.kind == FSDP_SCAN_NUMBER &&
+	while (fsdp_json_walk_more(&shard->json)) {
+		if (shard->json.token.kind == FSDP_SCAN_NUMBER &&
 			shard->count < FSDP_DIMS_MAX &&
 			safetensors_count(
-				shard->token.span, &shard->offsets[shard->count])) {
+				shard->json.token.span, &shard->offsets[shard->count])) {
 			shard->count++;
 			continue;
 		}
 		shard->has_offsets = false;
-		shard_skip(shard);
+		fsdp_json_walk_skip(&shard->json);
 	}
 }
 
 static void read_shard_member(struct declared_shard *shard)
 {
-	struct fsdp_arena *arena = shard->header->reading->model->arena;
-	if (fsdp_json_text_is(&shard->token, FSDP_SPAN("saved_offsets"))) {
+	struct fsdp_json_token *token = &shard->json.token;
+	if (fsdp_json_text_is(token, FSDP_SPAN("saved_offsets"))) {
 		read_saved_offsets(shard);
 		return;
 	}
-	bool names = fsdp_json_text_is(&shard->token, FSDP_SPAN("fqn")) ||
-		     fsdp_json_text_is(&shard->token, FSDP_SPAN("logical_fqn"));
+	bool names = fsdp_json_text_is(token, FSDP_SPAN("fqn")) ||
+		     fsdp_json_text_is(token, FSDP_SPAN("logical_fqn"));
 	if (names)
-		shard_next(shard);
-	if (names && shard->token.kind == FSDP_SCAN_TEXT)
-		shard->fqn = fsdp_json_text_copy(&shard->token, arena);
+		fsdp_json_walk_next(&shard->json);
+	if (names && token->kind == FSDP_SCAN_TEXT)
+		shard->fqn =
+			fsdp_json_text_copy(token, shard->header->reading->model->arena);
 	else
-		shard_skip(shard);
+		fsdp_json_walk_skip(&shard->json);
 }
 
 static void begin_shard(
@@ -807,43 +759,33 @@ static void place_shard(struct declared_shard *shard, struct fsdp_span name)
 
 static void read_shard(struct declared_shard *shard)
 {
-	struct fsdp_arena *arena = shard->header->reading->model->arena;
-	struct fsdp_span name = fsdp_json_text_copy(&shard->token, arena);
+	struct fsdp_json_walk *json = &shard->json;
+	struct fsdp_span name =
+		fsdp_json_text_copy(&json->token, shard->header->reading->model->arena);
 	shard->count = 0;
 	shard->has_offsets = shard->again = false;
 	shard->fqn = (struct fsdp_span){ 0 };
-	shard_next(shard);
-	if (shard->token.kind != FSDP_SCAN_OBJECT) {
-		shard_skip(shard);
-		place_shard(shard, name);
-		return;
-	}
-	for (;;) {
-		shard_next(shard);
-		if (shard->token.kind == FSDP_SCAN_OBJECT_END) {
-			place_shard(shard, name);
-			return;
-		}
-		read_shard_member(shard);
-	}
+	fsdp_json_walk_next(json);
+	if (json->token.kind != FSDP_SCAN_OBJECT)
+		fsdp_json_walk_skip(json);
+	else
+		while (fsdp_json_walk_more(json))
+			read_shard_member(shard);
+	place_shard(shard, name);
 }
 
 static void read_shards(void *context)
 {
 	struct declared_shard *shard = context;
-	shard_next(shard);
-	if (shard->token.kind != FSDP_SCAN_OBJECT) {
+	fsdp_json_walk_next(&shard->json);
+	if (shard->json.token.kind != FSDP_SCAN_OBJECT) {
 		struct fsdp_error *error = NULL;
 		fsdp_fail(&error, FSDP_ERROR_DAMAGED, FSDP_UNKNOWN,
 			"DCP_SHARDING_INFO is not a JSON object");
 		fsdp_model_leave(shard->header->reading->model, error);
 	}
-	for (;;) {
-		shard_next(shard);
-		if (shard->token.kind == FSDP_SCAN_OBJECT_END)
-			return;
+	while (fsdp_json_walk_more(&shard->json))
 		read_shard(shard);
-	}
 }
 
 /* Offsets of the tensors in the full ones, if the notes contain them. */
@@ -857,13 +799,14 @@ static void safetensors_read_shards(struct fsdp_safetensors *header)
 	struct declared_shard *shard = FSDP_TAKE(scratch, shard, 1);
 	shard->header = header;
 	struct fsdp_model *model = header->reading->model;
+	shard->json.model = model;
 	fsdp_table_init(&shard->owners, scratch);
 	fsdp_bits_init(&shard->placed, scratch);
 	for (uint32_t i = header->first_tensor; i < model->tensors.count; i++)
 		(void)fsdp_table_set(
 			&shard->owners, fsdp_model_tensor(model, i)->raw_name, i);
 	memcpy(text, header->sharding.data, size);
-	fsdp_json_scan_over(&shard->scan, fsdp_span(text, size), &header->limits);
+	fsdp_json_scan_over(&shard->json.scan, fsdp_span(text, size), &header->limits);
 	struct fsdp_error *error = NULL;
 	if (fsdp_model_try(model, scratch, read_shards, shard, &error))
 		return;
@@ -879,10 +822,6 @@ static void safetensors_read_shards(struct fsdp_safetensors *header)
 
 /* The reference reader refuses larger headers, and deeper ones. */
 enum { REFERENCE_BYTES = 100000000, REFERENCE_DEPTH = 128 };
-
-/* ---- tokens ---- */
-
-/* ---- the file ---- */
 
 struct range {
 	uint64_t begin, end;
@@ -953,28 +892,28 @@ static void check_order(struct fsdp_safetensors *header)
 
 static void read_members(struct fsdp_safetensors *header)
 {
-	safetensors_next(header);
-	if (header->token.offset != 0)
+	struct fsdp_json_walk *json = &header->json;
+	fsdp_json_walk_next(json);
+	if (json->token.offset != 0)
 		FSDP_SAFETENSORS_FIND(header, FSDP_RULE_SAFETENSORS_STYLE, 8,
 			"the header begins with blanks");
-	if (header->token.kind != FSDP_SCAN_OBJECT) {
+	if (json->token.kind != FSDP_SCAN_OBJECT) {
 		struct fsdp_error *error = NULL;
-		fsdp_fail(&error, FSDP_ERROR_DAMAGED, header->token.offset,
+		fsdp_fail(&error, FSDP_ERROR_DAMAGED, json->token.offset,
 			"the header is not a JSON object");
-		fail_json(header, error);
+		complete_error(&error);
+		fsdp_model_leave(header->reading->model, error);
 	}
 	for (;;) {
 		if (read_alike(header))
 			continue;
-		safetensors_next(header);
-		if (header->token.kind == FSDP_SCAN_OBJECT_END) {
-			safetensors_next(header);
-			return;
-		}
+		if (!fsdp_json_walk_more(json))
+			break;
 		bool metadata =
-			fsdp_json_text_is(&header->token, FSDP_SPAN("__metadata__"));
+			fsdp_json_text_is(&json->token, FSDP_SPAN("__metadata__"));
 		(metadata ? read_notes : read_tensor)(header);
 	}
+	fsdp_json_walk_next(json);
 }
 
 static bool read_size(struct fsdp_safetensors *header, struct fsdp_error **ret_error)
@@ -983,8 +922,7 @@ static bool read_size(struct fsdp_safetensors *header, struct fsdp_error **ret_e
 	uint64_t limit = fsdp_limit(header->reading->limits, FSDP_LIMIT_HEADER_BYTES);
 	if (!fsdp_source_read(&header->source, 0, bytes, 8, ret_error))
 		return false;
-	for (size_t i = 8; i-- > 0;)
-		header->size = header->size << 8 | bytes[i];
+	header->size = fsdp_load_le(bytes, sizeof bytes);
 	if (header->size > header->source.size - 8)
 		return fsdp_fail_rule(ret_error, FSDP_ERROR_DAMAGED, "FI1050", 0,
 			"file is truncated: the header needs %llu bytes, file size is %llu",
@@ -1007,7 +945,7 @@ static void release(void *context)
 	struct fsdp_safetensors *header = context;
 	fsdp_json_quick_free(header->quick);
 	header->quick = NULL;
-	fsdp_json_scan_done(&header->scan);
+	fsdp_json_scan_done(&header->json.scan);
 }
 
 static bool read_all(struct fsdp_safetensors *header, struct fsdp_error **ret_error)
@@ -1029,8 +967,10 @@ static bool read_all(struct fsdp_safetensors *header, struct fsdp_error **ret_er
 		return false;
 	struct fsdp_source_rest rest = { header->source, 8, 8 + header->size };
 	fsdp_arena_own(header->reading->scratch, release, header);
-	if (!fsdp_json_scan_init(
-		    &header->scan, fsdp_source_refill, &rest, &header->limits, ret_error))
+	header->json.model = header->reading->model;
+	header->json.complete = complete_error;
+	if (!fsdp_json_scan_init(&header->json.scan, fsdp_source_refill, &rest,
+		    &header->limits, ret_error))
 		return false;
 	/* What is in the window does not stay there. */
 	struct fsdp_names *names = &header->reading->model->names;
@@ -1060,11 +1000,9 @@ static bool read_all(struct fsdp_safetensors *header, struct fsdp_error **ret_er
 /* Before zips and pickles: the length may look like either. */
 static enum fsdp_sign recognise(const struct fsdp_look *look)
 {
-	uint64_t size = 0;
 	if (look->folder != NULL || look->head.size < 10)
 		return FSDP_SIGN_NONE;
-	for (size_t i = 8; i-- > 0;)
-		size = size << 8 | look->head.data[i];
+	uint64_t size = fsdp_load_le(look->head.data, 8);
 	if (size < 2 || size > look->source.size - 8)
 		return FSDP_SIGN_NONE;
 	for (size_t i = 8; i < look->head.size && i < 8 + size; i++)
