@@ -107,6 +107,7 @@ struct fsdp_dcp {
 	struct fsdp_names transforms; /* their names, cut where they are long */
 	struct fsdp_vec owners;       /* struct fsdp_dcp_owner, by id of an FQN */
 	struct fsdp_table item_of;    /* by name id */
+	struct fsdp_hasher hasher;
 	bool has_version, has_storage_meta, has_strides;
 };
 

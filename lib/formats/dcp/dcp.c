@@ -43,9 +43,7 @@ struct file_ranges {
 
 struct range_walk {
 	struct fsdp_dcp *dcp;
-	const struct fsdp_folder *folder;
 	struct file_ranges *files;
-	uint64_t *shared;          /* by the id of a path */
 	struct item_range *ranges; /* of the files that are mixed */
 	size_t count;
 };
@@ -127,14 +125,14 @@ static bool may_share(const struct range_walk *walk, const struct item_range *a,
 static void dcp_check_ranges(
 	struct fsdp_dcp *dcp, const struct fsdp_folder *folder, uint64_t *shared)
 {
-	struct range_walk walk = { .dcp = dcp, .folder = folder, .shared = shared };
-	walk.files = FSDP_TAKE(dcp->scratch, walk.files, dcp->paths.names.list.count + 1);
+	struct range_walk walk = { .dcp = dcp };
+	size_t paths = dcp->paths.names.list.count;
+	walk.files = FSDP_TAKE(dcp->scratch, walk.files, paths + 1);
 	/* In the order in which they were recorded. True: some file needs a closer check.
 	 * */
-	size_t paths = walk.dcp->paths.names.list.count;
 	bool any = false;
-	for (size_t i = 0; i < walk.dcp->infos.count; i++) {
-		const struct fsdp_dcp_info *info = fsdp_vec_at(&walk.dcp->infos, i);
+	for (size_t i = 0; i < dcp->infos.count; i++) {
+		const struct fsdp_dcp_info *info = fsdp_vec_at(&dcp->infos, i);
 		struct file_ranges *file = &walk.files[info->path];
 		if (!is_range(info))
 			continue;
@@ -145,8 +143,7 @@ static void dcp_check_ranges(
 	}
 	for (uint32_t id = 1; id < paths; id++) {
 		struct file_ranges *file = &walk.files[id];
-		file->mixed = file->mixed &&
-			      !is_one_item(walk.folder, fsdp_dcp_path(walk.dcp, id));
+		file->mixed = file->mixed && !is_one_item(folder, fsdp_dcp_path(dcp, id));
 		any |= file->mixed;
 	}
 	if (!any)
@@ -186,7 +183,7 @@ static void dcp_check_ranges(
 					FSDP_LLU(last->offset + last->length - 1));
 			}
 			if (range->info != last->info)
-				walk.shared[range->path] +=
+				shared[range->path] +=
 					fsdp_min(end, reach) - range->offset;
 		}
 		if (end > reach)
@@ -244,33 +241,25 @@ struct dcp {
 
 /* ---- names ---- */
 
-static bool read_number(struct fsdp_span *rest, uint32_t *ret_number)
-{
-	uint64_t number = 0;
-	size_t size = 0;
-	while (size < rest->size && fsdp_is_digit(rest->data[size])) {
-		number = number * 10 + (uint64_t)(rest->data[size++] - '0');
-		if (number >= RANK_MAX)
-			return false;
-	}
-	*rest = fsdp_span(rest->data + size, rest->size - size);
-	*ret_number = (uint32_t)number;
-	return size != 0;
-}
-
 /* "__3_0.distcp" */
 static bool is_data_name(struct fsdp_span name, uint32_t *ret_rank)
 {
-	uint32_t number;
-	return fsdp_span_behind(name, "__", &name) && read_number(&name, ret_rank) &&
-	       fsdp_span_behind(name, "_", &name) && read_number(&name, &number) &&
-	       fsdp_span_is(name, DATA_SUFFIX);
+	uint64_t rank, number;
+	if (!fsdp_span_behind(name, "__", &name) ||
+		!fsdp_span_number(&name, RANK_MAX, &rank) ||
+		!fsdp_span_behind(name, "_", &name) ||
+		!fsdp_span_number(&name, RANK_MAX, &number))
+		return false;
+	*ret_rank = (uint32_t)rank;
+	return fsdp_span_is(name, DATA_SUFFIX);
 }
 
 /* "__3.metadata" */
-static bool is_rank_metadata(struct fsdp_span name, uint32_t *ret_rank)
+static bool is_rank_metadata(struct fsdp_span name)
 {
-	return fsdp_span_behind(name, "__", &name) && read_number(&name, ret_rank) &&
+	uint64_t rank;
+	return fsdp_span_behind(name, "__", &name) &&
+	       fsdp_span_number(&name, RANK_MAX, &rank) &&
 	       fsdp_span_is(name, ".metadata");
 }
 
@@ -285,7 +274,7 @@ static enum fsdp_sign recognise(const struct fsdp_look *look)
 	enum fsdp_sign sign = FSDP_SIGN_NONE;
 	for (size_t i = 0; i < look->folder->count; i++) {
 		struct fsdp_span name = fsdp_folder_entry(look->folder, i).name;
-		if (is_rank_metadata(name, &rank))
+		if (is_rank_metadata(name))
 			return FSDP_SIGN_LIKELY;
 		if (is_data_name(name, &rank))
 			sign = FSDP_SIGN_WEAK;
@@ -360,12 +349,6 @@ static bool read_metadata(
 		&dcp->meta, &source, fsdp_model_file(model, file)->path, ret_error);
 }
 
-/* Ranks whose data files are there. */
-struct ranks_seen {
-	uint32_t first, last, count;
-	size_t files;
-};
-
 /* Whether a file begins as .metadata does. */
 static bool is_metadata(const struct dcp *dcp, const char *name)
 {
@@ -385,56 +368,54 @@ static bool report_uncommitted(
 	/* As programs call it that do not write hidden files, or not twice. */
 	static const char *const copies[] = { "metadata", "_metadata", "_.metadata",
 		".metadata (1)", "metadata (1)" };
-	struct ranks_seen seen = { .first = FSDP_NONE };
-	uint32_t rank, before = FSDP_NONE;
-
-	/* Files of one rank are consecutive. */
+	/* Ranks whose data files are there. Files of one rank are consecutive. */
+	uint32_t rank, before = FSDP_NONE, first = FSDP_NONE, last = 0, ranks = 0;
+	size_t files = 0;
 	for (size_t i = 0; i < dcp->folder->count; i++) {
 		if (!is_data_name(fsdp_folder_entry(dcp->folder, i).name, &rank))
 			continue;
-		seen.files++;
-		seen.count += rank != before;
-		seen.first = rank < seen.first ? rank : seen.first;
-		seen.last = rank > seen.last ? rank : seen.last;
+		files++;
+		ranks += rank != before;
+		first = rank < first ? rank : first;
+		last = rank > last ? rank : last;
 		before = rank;
 	}
-	const char *plural = seen.files == 1 ? "" : "s";
-
+	const char *plural = files == 1 ? "" : "s";
 	for (size_t i = 0; i < FSDP_COUNT(copies); i++) {
 		if (!is_metadata(dcp, copies[i]))
 			continue;
 		fsdp_fail_rule(ret_error, FSDP_ERROR_DAMAGED, "FI1003", FSDP_UNKNOWN,
 			".metadata is missing (%zu data file%s found): '%s' is present",
-			seen.files, plural, copies[i]);
+			files, plural, copies[i]);
 		return fsdp_error_add_hint(
 			ret_error, "rename '%s' to .metadata", copies[i]);
 	}
 	if (leftover) {
 		fsdp_fail_rule(ret_error, FSDP_ERROR_DAMAGED, "FI1003", FSDP_UNKNOWN,
 			".metadata is missing (%zu data file%s and .metadata.tmp found): the save was not committed",
-			seen.files, plural);
+			files, plural);
 		return fsdp_error_add_hint(ret_error,
 			"use an earlier checkpoint, or wait for the save to end");
 	}
-	if (seen.count != 0 && seen.first > 0) {
+	if (ranks != 0 && first > 0) {
 		/* Rank 0 writes .metadata once all are done: where its files are missing
 		 * too, they are elsewhere. */
-		if (seen.count == 1)
+		if (ranks == 1)
 			fsdp_fail_rule(ret_error, FSDP_ERROR_DAMAGED, "FI1008",
 				FSDP_UNKNOWN,
 				".metadata, which rank 0 writes, is missing; only the data files of rank %u are present, probably those of one node",
-				seen.first);
+				first);
 		else
 			fsdp_fail_rule(ret_error, FSDP_ERROR_DAMAGED, "FI1008",
 				FSDP_UNKNOWN,
 				".metadata, which rank 0 writes, is missing; only the data files of %u ranks (%u-%u) are present, probably those of one node",
-				seen.count, seen.first, seen.last);
+				ranks, first, last);
 		return fsdp_error_add_hint(ret_error,
 			"copy the files of all nodes into one directory; .metadata is on the node of __0_0.distcp");
 	}
 	fsdp_fail_rule(ret_error, FSDP_ERROR_DAMAGED, "FI1003", FSDP_UNKNOWN,
 		".metadata is missing (%zu data file%s found): the save did not finish, or a copy skipped it (cp * skips hidden files)",
-		seen.files, plural);
+		files, plural);
 	return fsdp_error_add_hint(ret_error,
 		"copy .metadata from where the checkpoint was written, or use an earlier checkpoint");
 }
@@ -477,7 +458,6 @@ static bool read_all_metadata(struct dcp *dcp, struct fsdp_error **ret_error)
 	struct fsdp_entry entry;
 	struct fsdp_span leftover = { 0 };
 	bool any = false;
-	uint32_t rank;
 	bool whole = fsdp_folder_find(dcp->folder, FSDP_SPAN(".metadata"), &entry);
 	dcp->by_rank = !whole;
 	for (size_t i = 0; i < dcp->folder->count; i++) {
@@ -485,7 +465,7 @@ static bool read_all_metadata(struct dcp *dcp, struct fsdp_error **ret_error)
 		if (fsdp_span_ends(entry.name, FSDP_SPAN(".metadata.tmp")))
 			leftover = entry.name;
 		if (whole ? !fsdp_span_is(entry.name, ".metadata")
-			  : !is_rank_metadata(entry.name, &rank))
+			  : !is_rank_metadata(entry.name))
 			continue;
 		any = true;
 		if (!read_metadata(dcp, entry.name, ret_error))
@@ -714,32 +694,23 @@ static void add_piece(struct dcp *dcp, uint32_t tensor, uint32_t item_id,
 			FSDP_PLACE(.file = dcp->meta.file, .tensor = item->text),
 			".metadata lists a piece without its file and offset");
 	} else {
-		const struct fsdp_dcp_info *info =
-			fsdp_vec_at(&dcp->meta.infos, chunk->info);
-		piece.rank = file_of(dcp, info->path)->rank;
-		struct fsdp_dcp_info *extent_info =
-			fsdp_vec_at(&dcp->meta.infos, chunk->info);
+		struct fsdp_dcp_info *info = fsdp_vec_at(&dcp->meta.infos, chunk->info);
+		struct data_file *file = file_of(dcp, info->path);
+		piece.rank = file->rank;
 		struct fsdp_extent extent = {
 			.kind = FSDP_EXTENT_ITEM,
-			.offset = extent_info->offset,
-			.length = extent_info->length,
+			.offset = info->offset,
+			.length = info->length,
 			.size = FSDP_UNKNOWN,
-			.file = file_of(dcp, extent_info->path)->id,
-			.missing = !use_range(dcp, extent_info, item_id),
+			.file = file->id,
+			.missing = !use_range(dcp, info, item_id),
 		};
-		if (!read_transform(dcp, extent_info))
+		if (!read_transform(dcp, info))
 			extent.missing = true;
 		piece.extent = fsdp_build_extent(
 			dcp->reading->model, &extent, (struct fsdp_span){ 0 });
 	}
 	fsdp_build_piece(dcp->reading->model, &piece);
-}
-
-static void add_names(struct dcp *dcp, const struct fsdp_dcp_item *item,
-	uint32_t *ret_name, uint32_t *ret_raw_name)
-{
-	fsdp_build_names(
-		dcp->reading->model, 0, item->text, false, ret_name, ret_raw_name);
 }
 
 /* The boxes of a tensor's chunks. Ranks are listed in order, so nearly always each begins
@@ -861,7 +832,8 @@ static void add_tensor(struct dcp *dcp, uint32_t item_id)
 	if (item->grad_known)
 		record.flags |=
 			FSDP_TENSOR_GRAD_KNOWN | (item->grad ? FSDP_TENSOR_GRAD : 0);
-	add_names(dcp, item, &record.name, &record.raw_name);
+	fsdp_build_names(dcp->reading->model, 0, item->text, false, &record.name,
+		&record.raw_name);
 	uint32_t tensor = fsdp_build_tensor(dcp->reading->model, &record);
 	check_volume(dcp, item);
 	for (uint32_t list_id = item->first_list; list_id != FSDP_NONE;) {
@@ -987,18 +959,6 @@ static bool read_object(struct dcp *dcp, const struct fsdp_dcp_info *info,
 		"the item of a value has no pickle");
 }
 
-/* Items are concatenated: bytes beyond the file's size were read before. */
-static bool may_read(
-	struct dcp *dcp, const struct fsdp_dcp_info *info, struct fsdp_error **ret_error)
-{
-	struct data_file *file = file_of(dcp, info->path);
-	file->read += info->length;
-	if (file->read <= file->size)
-		return true;
-	return fsdp_fail_rule(ret_error, FSDP_ERROR_DAMAGED, "FI1020", info->offset,
-		"values overlap: together they are longer than the file; this one is not read");
-}
-
 /* What the entry holds: any number of names may share it, and it is read once. */
 struct value_reading {
 	struct dcp *dcp;
@@ -1013,11 +973,11 @@ static void read_value(void *context)
 {
 	struct value_reading *of = context;
 	struct dcp *dcp = of->dcp;
-	uint32_t info_id = of->info;
 	struct fsdp_value_record *value = of->value;
 	struct fsdp_model *model = dcp->reading->model;
-	const struct fsdp_dcp_info *info = fsdp_vec_at(&dcp->meta.infos, info_id);
-	uint32_t known = fsdp_table_get(&dcp->value_of, info_id);
+	const struct fsdp_dcp_info *info = fsdp_vec_at(&dcp->meta.infos, of->info);
+	struct data_file *file = file_of(dcp, info->path);
+	uint32_t known = fsdp_table_get(&dcp->value_of, of->info);
 	if (known != FSDP_NONE) {
 		const struct fsdp_value_record *other = fsdp_model_value(model, known);
 		value->tokens = other->tokens;
@@ -1027,12 +987,18 @@ static void read_value(void *context)
 		of->good = true;
 		return;
 	}
-	(void)fsdp_table_set(&dcp->value_of, info_id, (uint32_t)model->values.count);
-	of->good = may_read(dcp, info, &of->error) &&
-		   read_object(dcp, info, of->path, value, &of->split, &of->error);
+	(void)fsdp_table_set(&dcp->value_of, of->info, (uint32_t)model->values.count);
+	/* Items are concatenated: bytes beyond the file's size were read before. */
+	file->read += info->length;
+	if (file->read > file->size)
+		fsdp_fail_rule(&of->error, FSDP_ERROR_DAMAGED, "FI1020", info->offset,
+			"values overlap: together they are longer than the file; this one is not read");
+	else
+		of->good =
+			read_object(dcp, info, of->path, value, &of->split, &of->error);
 	/* Another name of the entry is unknown then. */
 	if (of->good && of->split)
-		(void)fsdp_table_set(&dcp->value_of, info_id, FSDP_NONE);
+		(void)fsdp_table_set(&dcp->value_of, of->info, FSDP_NONE);
 }
 
 /* Whether an object is asked for. Containers and wrappers may yet be taken from its name
@@ -1060,7 +1026,8 @@ static void add_object(struct dcp *dcp, uint32_t item_id)
 		.length = FSDP_UNKNOWN,
 		.type = "object",
 	};
-	add_names(dcp, item, &value.name, &value.raw_name);
+	fsdp_build_names(
+		dcp->reading->model, 0, item->text, false, &value.name, &value.raw_name);
 	if (item->info == FSDP_NONE) {
 		fsdp_find(&dcp->reading->model->findings, FSDP_RULE_STORAGE_ENTRY_MISSING,
 			FSDP_PLACE(.file = dcp->meta.file, .tensor = item->text),
@@ -1069,8 +1036,9 @@ static void add_object(struct dcp *dcp, uint32_t item_id)
 		return;
 	}
 	struct fsdp_dcp_info *info = fsdp_vec_at(&dcp->meta.infos, item->info);
-	value.file = file_of(dcp, info->path)->id;
-	value.rank = file_of(dcp, info->path)->rank;
+	struct data_file *data = file_of(dcp, info->path);
+	value.file = data->id;
+	value.rank = data->rank;
 	const struct fsdp_file_record *file =
 		fsdp_model_file(dcp->reading->model, value.file);
 	bool readable = use_range(dcp, info, item_id);
@@ -1124,20 +1092,6 @@ static bool report_placeholder(
 	return true;
 }
 
-/* One item that begins in a file which is whole was given a wrong length. */
-static enum fsdp_rule_index rule_of(
-	struct dcp *dcp, const struct data_file *file, struct fsdp_span path)
-{
-	struct fsdp_source source;
-	if (file->size == 0)
-		return FSDP_RULE_EMPTY_FILE;
-	return file->bad_count == 1 && file->bad_begin < file->size &&
-			       fsdp_folder_source(dcp->folder, path, &source, NULL) &&
-			       is_end(&source, file->size)
-		       ? FSDP_RULE_STORAGE_RANGE
-		       : FSDP_RULE_TRUNCATED_FILE;
-}
-
 /* A metadata file of another save: no data file has its items. Missing files are of that
  * save. */
 static bool report_other_metadata(struct dcp *dcp)
@@ -1180,7 +1134,16 @@ static void check_files(struct dcp *dcp)
 		} else if (file->bad_count != 0 && !report_placeholder(dcp, file, path)) {
 			const struct fsdp_dcp_item *item =
 				fsdp_vec_at(&dcp->meta.items, file->first_bad);
-			enum fsdp_rule_index rule = rule_of(dcp, file, path);
+			/* One item that begins in a file which is whole was given a wrong
+			 * length. */
+			struct fsdp_source source;
+			enum fsdp_rule_index rule = FSDP_RULE_TRUNCATED_FILE;
+			if (file->size == 0)
+				rule = FSDP_RULE_EMPTY_FILE;
+			else if (file->bad_count == 1 && file->bad_begin < file->size &&
+				 fsdp_folder_source(dcp->folder, path, &source, NULL) &&
+				 is_end(&source, file->size))
+				rule = FSDP_RULE_STORAGE_RANGE;
 			uint64_t begin = rule == FSDP_RULE_STORAGE_RANGE ? file->bad_begin
 									 : file->size;
 
@@ -1202,42 +1165,30 @@ static void check_files(struct dcp *dcp)
 static void check_listing(struct dcp *dcp)
 {
 	struct fsdp_model *model = dcp->reading->model;
-	uint32_t highest = 0, rank;
-	bool any = false;
+	uint32_t ranks = 0, rank;
 	for (size_t i = 0; i < dcp->folder->count; i++) {
 		struct fsdp_entry entry = fsdp_folder_entry(dcp->folder, i);
 		if (!is_data_name(entry.name, &rank))
 			continue;
-		if (dcp->by_rank && !has_own_metadata(dcp, rank)) {
-			any = true;
-			if (rank > highest)
-				highest = rank;
-			continue;
-		}
 		/* Ranks that had nothing to write left an empty file. */
-		if (entry.kind == FSDP_ENTRY_FILE && entry.size != 0 &&
+		if ((!dcp->by_rank || has_own_metadata(dcp, rank)) &&
+			entry.kind == FSDP_ENTRY_FILE && entry.size != 0 &&
 			fsdp_names_find_child(&dcp->meta.paths.names, 0, entry.name) ==
-				FSDP_NONE) {
+				FSDP_NONE)
 			fsdp_find(&model->findings, FSDP_RULE_ORPHAN_FILE,
 				FSDP_PLACE(.file = entry.name),
 				"file is not referenced by .metadata (%llu bytes)",
 				FSDP_LLU(entry.size));
-			continue;
-		}
-		any = true;
-		if (rank > highest)
-			highest = rank;
+		else if (rank >= ranks)
+			ranks = rank + 1;
 	}
 	for (uint32_t id = 1; id <= dcp->files.count; id++) {
-		const struct data_file *file = file_of(dcp, id);
-		if (file->rank == FSDP_NONE)
-			continue;
-		any = true;
-		if (file->rank > highest)
-			highest = file->rank;
+		rank = file_of(dcp, id)->rank;
+		if (rank != FSDP_NONE && rank >= ranks)
+			ranks = rank + 1;
 	}
-	if (any)
-		model->world_size = highest + 1;
+	if (ranks != 0)
+		model->world_size = ranks;
 }
 
 static bool read_folder(struct dcp *dcp, struct fsdp_error **ret_error)
@@ -1260,12 +1211,8 @@ static bool read_folder(struct dcp *dcp, struct fsdp_error **ret_error)
 	find_other_saves(dcp);
 	for (uint32_t i = 0; i < dcp->meta.items.count; i++) {
 		const struct fsdp_dcp_item *item = fsdp_vec_at(&dcp->meta.items, i);
-		if (item->bad)
-			continue;
-		if (item->is_object)
-			add_object(dcp, i);
-		else
-			add_tensor(dcp, i);
+		if (!item->bad)
+			(item->is_object ? add_object : add_tensor)(dcp, i);
 	}
 	/* Bytes that two items share are used once. */
 	uint64_t *shared = FSDP_TAKE(dcp->reading->scratch, shared, dcp->files.count + 1);

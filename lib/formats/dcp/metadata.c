@@ -43,14 +43,11 @@ struct fsdp_dcp_size_record {
 	uint32_t count;
 };
 
-struct fsdp_dcp_properties {
-	uint8_t dtype;
-	bool grad, grad_known;
-};
+/* Of properties, which are packed: a dtype, and bits. */
+enum { PROPERTIES_GRAD = 1 << 8, PROPERTIES_GRAD_KNOWN = 1 << 9 };
 
 struct fsdp_dcp_meta {
-	struct fsdp_dcp_properties properties;
-	uint32_t size;
+	uint32_t properties, size;
 	uint32_t first_chunk, chunk_count;
 };
 
@@ -95,11 +92,8 @@ static inline bool same_ints(const int64_t *a, const int64_t *b, size_t count)
 static inline uint64_t hash_ints(
 	const struct fsdp_dcp *dcp, uint64_t first, const int64_t *items, size_t count)
 {
-	const struct fsdp_names *seeds = &dcp->paths.names;
-	uint64_t hash = fsdp_mix(seeds->seed ^ first, seeds->seed_too);
-	for (size_t i = 0; i < count; i++)
-		hash = fsdp_mix(hash ^ (uint64_t)items[i], seeds->seed_too);
-	return hash;
+	return fsdp_hash_more(&dcp->hasher,
+		fsdp_hash_shape(&dcp->hasher, items, (uint32_t)count), first);
 }
 
 /* A metadata file while its items are made of its records. */
@@ -245,8 +239,7 @@ static fsdp_ints box_of(
 	struct fsdp_dcp *dcp, uint32_t offsets, uint32_t sizes, size_t dims)
 {
 	int64_t box[2 * FSDP_DIMS_MAX];
-	uint64_t hash =
-		fsdp_mix((uint64_t)offsets << 32 | sizes, dcp->paths.names.seed_too);
+	uint64_t hash = fsdp_hash(&dcp->hasher, (uint64_t)offsets << 32 | sizes);
 	struct fsdp_dcp_box *known = &dcp->kept->boxes[hash >> 32 & (FSDP_DCP_KEPT - 1)];
 	if (known->box != 0 && known->offsets == offsets && known->sizes == sizes)
 		return known->box;
@@ -289,29 +282,22 @@ static bool fold_properties(void *context, struct fsdp_pickle *pickle,
 	const struct fsdp_folding *call, uint32_t *ret_number)
 {
 	struct fsdp_dcp *dcp = context;
-	struct fsdp_dcp_properties properties;
 	fsdp_ref state = call->state;
-	fsdp_ref dtype, grad;
-	bool set;
-	properties = (struct fsdp_dcp_properties){ 0 };
-	if (is_state(pickle, state, 5)) {
-		dtype = fsdp_pickle_get(pickle, state, "dtype");
-		grad = fsdp_pickle_get(pickle, state, "requires_grad");
-	} else {
-		dtype = fsdp_pickle_item(pickle, state, 0);
-		grad = fsdp_pickle_item(pickle, state, 2);
-	}
-	properties.dtype = (uint8_t)fsdp_torch_dtype(pickle, dtype);
-	properties.grad_known = fsdp_pickle_boolean(pickle, grad, &set);
-	properties.grad = properties.grad_known && set;
-	if (properties.dtype == FSDP_DTYPE_UNKNOWN)
+	bool is_dict = is_state(pickle, state, 5), grad = false;
+	uint32_t dtype =
+		fsdp_torch_dtype(pickle, is_dict ? fsdp_pickle_get(pickle, state, "dtype")
+						 : fsdp_pickle_item(pickle, state, 0));
+	bool known = fsdp_pickle_boolean(pickle,
+		is_dict ? fsdp_pickle_get(pickle, state, "requires_grad")
+			: fsdp_pickle_item(pickle, state, 2),
+		&grad);
+	if (dtype == FSDP_DTYPE_UNKNOWN)
 		return false;
-	dcp->has_strides |= fsdp_pickle_count(pickle, call->state) > PROPERTIES_BEFORE &&
-			    fsdp_pickle_kind(pickle, call->state) == FSDP_PICKLE_TUPLE;
-	*ret_number =
-		dcp_pack((uint32_t)properties.dtype | (uint32_t)properties.grad << 8 |
-				 (uint32_t)properties.grad_known << 9,
-			FSDP_DCP_PROPERTIES);
+	dcp->has_strides |= fsdp_pickle_count(pickle, state) > PROPERTIES_BEFORE &&
+			    fsdp_pickle_kind(pickle, state) == FSDP_PICKLE_TUPLE;
+	*ret_number = dcp_pack(dtype | (known ? PROPERTIES_GRAD_KNOWN : 0) |
+				       (known && grad ? PROPERTIES_GRAD : 0),
+		FSDP_DCP_PROPERTIES);
 	return true;
 }
 
@@ -358,17 +344,14 @@ static bool fold_tensor_meta(void *context, struct fsdp_pickle *pickle,
 {
 	struct fsdp_dcp *dcp = context;
 	struct fsdp_dcp_meta meta = { .size = FSDP_NONE };
-	uint32_t properties;
 	if (!is_state(pickle, call->state, 3) ||
 		!dcp_folded(pickle, fsdp_pickle_get(pickle, call->state, "size"),
 			FSDP_DCP_SIZE, &meta.size) ||
 		!dcp_folded(pickle, fsdp_pickle_get(pickle, call->state, "properties"),
-			FSDP_DCP_PROPERTIES, &properties) ||
+			FSDP_DCP_PROPERTIES, &meta.properties) ||
 		!read_chunks(dcp, pickle, fsdp_pickle_get(pickle, call->state, "chunks"),
 			&meta))
 		return false;
-	meta.properties = (struct fsdp_dcp_properties){ (uint8_t)properties,
-		properties >> 8 & 1, properties >> 9 & 1 };
 	*ret_number = add(&dcp->metas, FSDP_DCP_TENSOR_META, &meta);
 	return true;
 }
@@ -474,8 +457,6 @@ static const struct fsdp_fold dcp_folds[] = {
 	{ NEW "_hf_utils", "_HFStorageInfo", FSDP_FOLD_BUILD, fold_info, 0 },
 };
 
-static const size_t dcp_fold_count = FSDP_COUNT(dcp_folds);
-
 /* ---- items ---- */
 
 #define NOT_METADATA(ret_error, ...)                                          \
@@ -574,16 +555,16 @@ static uint32_t search_chunk(
 static bool try_place(const struct fsdp_dcp *dcp, const struct fsdp_dcp_list *list,
 	uint32_t place, uint32_t size, uint32_t *ret_chunk)
 {
-	uint32_t chunk_id = list->first + place;
 	if (place >= list->count)
 		return false;
-	const struct fsdp_dcp_chunk *chunk = fsdp_vec_at(&dcp->chunks, chunk_id);
+	uint32_t id = list->first + place;
+	const struct fsdp_dcp_chunk *chunk = fsdp_vec_at(&dcp->chunks, id);
 	size_t count;
 	const int64_t *offset = size_items(dcp, size, &count);
 	if (chunk->dims != count ||
 		!same_ints(fsdp_model_ints(dcp->model, chunk->box), offset, count))
 		return false;
-	*ret_chunk = list->first + place;
+	*ret_chunk = id;
 	return true;
 }
 
@@ -674,8 +655,6 @@ static void read_storage(struct fsdp_dcp_parse *parse, fsdp_ref storage)
 		place(&match, fsdp_vec_at(&parse->dcp->indexes, index), info);
 	}
 }
-
-/* ---- the file ---- */
 
 enum { CHUNK_STEPS = 4 }; /* of work, for one that a key lists */
 
@@ -790,30 +769,29 @@ static void set_shape(struct fsdp_dcp_parse *parse, struct fsdp_dcp_item *item,
 	const struct fsdp_dcp_meta *meta)
 {
 	struct fsdp_dcp *dcp = parse->dcp;
-	size_t count;
 	uint64_t numel, bytes;
-	const int64_t *shape = size_items(dcp, meta->size, &count);
+	uint8_t dtype = (uint8_t)meta->properties;
 	const struct fsdp_dcp_size_record *size = fsdp_vec_at(&dcp->sizes, meta->size);
-	bool bad = !fsdp_numel(shape, count, &numel) || numel > INT64_MAX ||
-		   !fsdp_dtype_bytes(meta->properties.dtype, numel, &bytes);
-	if (bad) {
+	const int64_t *shape = fsdp_model_ints(dcp->model, size->at);
+	if (!fsdp_numel(shape, size->count, &numel) || numel > INT64_MAX ||
+		!fsdp_dtype_bytes(dtype, numel, &bytes)) {
 		report_metadata(dcp, FSDP_RULE_CHUNK_BOUNDS, item->text,
 			"the tensor's size is negative or overflows");
 		item->bad = true;
 	}
 	if (item->shape != FSDP_NONE) {
 		const int64_t *known = fsdp_model_ints(dcp->model, item->shape);
-		if (item->dims != count || item->dtype != meta->properties.dtype ||
-			!same_ints(known, shape, count))
+		if (item->dims != size->count || item->dtype != dtype ||
+			!same_ints(known, shape, size->count))
 			report_metadata(dcp, FSDP_RULE_SHARDS_DISAGREE, item->text,
 				"metadata of two ranks disagree about the tensor's size or dtype");
 		return;
 	}
 	item->shape = size->at;
-	item->dims = (uint8_t)count;
-	item->dtype = meta->properties.dtype;
-	item->grad = meta->properties.grad;
-	item->grad_known = meta->properties.grad_known;
+	item->dims = (uint8_t)size->count;
+	item->dtype = dtype;
+	item->grad = meta->properties & PROPERTIES_GRAD;
+	item->grad_known = meta->properties & PROPERTIES_GRAD_KNOWN;
 }
 
 static void add_list(struct fsdp_dcp *dcp, struct fsdp_dcp_item *item,
@@ -858,30 +836,27 @@ static void read_entries(struct fsdp_dcp_parse *parse, fsdp_ref entries)
 				"a key of the state dict is not a string");
 			continue;
 		}
-		bool is_tensor =
-			dcp_folded(parse->pickle, value, FSDP_DCP_TENSOR_META, &meta);
+		struct fsdp_dcp_item *item;
+		if (dcp_folded(parse->pickle, value, FSDP_DCP_TENSOR_META, &meta)) {
+			const struct fsdp_dcp_meta *record =
+				fsdp_vec_at(&parse->dcp->metas, meta);
+			item = get_item(parse, key, text, false);
+			item->is_object = false;
+			set_shape(parse, item, record);
+			add_list(parse->dcp, item, record);
+			continue;
+		}
 		/* An object's entry has no fields, so it stays a symbolic value: some
 		 * writers give it an empty state, some none. */
-		if (!is_tensor) {
-			const struct fsdp_pickle_global *global =
-				fsdp_pickle_named(parse->pickle, value);
-			if (fsdp_pickle_kind(parse->pickle, value) != FSDP_PICKLE_CALL ||
-				global == NULL ||
-				!fsdp_span_is(global->name, "BytesStorageMetadata")) {
-				report_metadata(parse->dcp, FSDP_RULE_METADATA_UNREADABLE,
-					text,
-					"the entry is neither a tensor nor a value");
-				continue;
-			}
-		}
-		struct fsdp_dcp_item *item = get_item(parse, key, text, !is_tensor);
-		item->is_object = !is_tensor;
-		if (!is_tensor)
-			continue;
-		const struct fsdp_dcp_meta *record =
-			fsdp_vec_at(&parse->dcp->metas, meta);
-		set_shape(parse, item, record);
-		add_list(parse->dcp, item, record);
+		const struct fsdp_pickle_global *global =
+			fsdp_pickle_named(parse->pickle, value);
+		if (fsdp_pickle_kind(parse->pickle, value) == FSDP_PICKLE_CALL &&
+			global != NULL &&
+			fsdp_span_is(global->name, "BytesStorageMetadata"))
+			get_item(parse, key, text, true)->is_object = true;
+		else
+			report_metadata(parse->dcp, FSDP_RULE_METADATA_UNREADABLE, text,
+				"the entry is neither a tensor nor a value");
 	}
 }
 
@@ -892,13 +867,12 @@ static bool read_top(struct fsdp_dcp_parse *parse, struct fsdp_error **ret_error
 	struct fsdp_pickle *pickle = parse->pickle;
 	fsdp_ref top = fsdp_pickle_top(pickle);
 	const struct fsdp_pickle_global *global = fsdp_pickle_named(pickle, top);
-	if (fsdp_pickle_kind(pickle, top) == FSDP_PICKLE_CALL && global != NULL &&
-		!fsdp_span_is(global->name, "Metadata"))
+	if (fsdp_pickle_kind(pickle, top) != FSDP_PICKLE_CALL || global == NULL)
+		return NOT_METADATA(ret_error, "the pickle is not a Metadata object");
+	if (!fsdp_span_is(global->name, "Metadata"))
 		return NOT_METADATA(ret_error, "the pickle calls %.*s.%.*s (not run)",
 			FSDP_TEXT_MOST(global->module, 100),
 			FSDP_TEXT_MOST(global->name, 100));
-	if (fsdp_pickle_kind(pickle, top) != FSDP_PICKLE_CALL || global == NULL)
-		return NOT_METADATA(ret_error, "the pickle is not a Metadata object");
 	fsdp_ref state = fsdp_pickle_state(pickle, top, 0);
 	if (fsdp_pickle_kind(pickle, state) != FSDP_PICKLE_DICT)
 		return NOT_METADATA(ret_error, "the Metadata object has no fields");
@@ -924,6 +898,7 @@ void fsdp_dcp_init(struct fsdp_dcp *dcp, struct fsdp_reading *reading)
 		.reading = reading,
 		.model = reading->model,
 		.scratch = reading->scratch,
+		.hasher = fsdp_hasher_new(),
 	};
 	fsdp_vec_init(&dcp->sizes, dcp->scratch, sizeof(struct fsdp_dcp_size_record));
 	fsdp_vec_init(&dcp->chunks, dcp->scratch, sizeof(struct fsdp_dcp_chunk));
@@ -961,7 +936,7 @@ bool fsdp_dcp_read(struct fsdp_dcp *dcp, const struct fsdp_source *source,
 	fsdp_table_init(&parse.long_keys, dcp->scratch);
 	struct fsdp_pickle_options options = {
 		.folds = dcp_folds,
-		.fold_count = dcp_fold_count,
+		.fold_count = FSDP_COUNT(dcp_folds),
 		.context = dcp,
 		.texts = dcp->scratch,
 	};
