@@ -119,24 +119,18 @@ struct object_shard {
  * there. */
 static size_t read_place(struct fsdp_span *text, size_t most, uint64_t *ret_product)
 {
-	size_t at = 0, count = 0;
-
+	struct fsdp_span rest = *text;
+	uint64_t number;
+	size_t count = 0;
 	*ret_product = 1;
-	while (count < most && at < text->size && fsdp_is_digit(text->data[at])) {
-		uint64_t number = 0;
-		for (; at < text->size && fsdp_is_digit(text->data[at]); at++)
-			if (!fsdp_mul(number, 10, &number) ||
-				!fsdp_add(
-					number, text->data[at] - (uint64_t)'0', &number))
-				return 0;
+	do {
+		if (!fsdp_span_number(&rest, UINT64_C(1) << 59, &number))
+			break;
 		if (!fsdp_mul(*ret_product, number, ret_product))
 			*ret_product = 0;
 		count++;
-		if (count == most || at + 1 >= text->size || text->data[at] != '.')
-			break;
-		at++;
-	}
-	text->size = at;
+	} while (count < most && rest.size > 1 && fsdp_span_behind(rest, ".", &rest));
+	text->size -= rest.size;
 	return count;
 }
 
@@ -644,10 +638,10 @@ static void name_verl(struct fsdp_reading *reading, const struct fsdp_folder *fo
 	fsdp_reading_add_parts(reading, folder, verl_parts, FSDP_COUNT(verl_parts));
 	for (size_t i = 0; i < reading->children.count; i++) {
 		struct fsdp_child *child = fsdp_vec_at(&reading->children, i);
-		for (size_t k = 0; k < FSDP_COUNT(verl_parts); k++)
-			if (fsdp_pattern_takes(
-				    child->name, verl_parts[k].pattern, numbers))
-				break;
+		size_t k = 0;
+		while (k < FSDP_COUNT(verl_parts) &&
+			!fsdp_pattern_takes(child->name, verl_parts[k].pattern, numbers))
+			k++;
 		if (numbers[0] == state->world_size)
 			*(struct fsdp_child *)fsdp_vec_at(&reading->children, kept++) =
 				*child;
@@ -795,20 +789,6 @@ static bool find_role(const struct fsdp_folder *folder, struct fsdp_entry *ret_e
 	return found;
 }
 
-/* Which of the models is read. */
-static bool choose_role(struct fsdp_reading *reading, const struct fsdp_folder *folder,
-	struct fsdp_entry *ret_entry)
-{
-	struct fsdp_name_list others;
-	if (!find_role(folder, ret_entry, &others))
-		return false;
-	fsdp_reading_note(reading, "opened the model in %.*s%s%s%s",
-		FSDP_TEXT(ret_entry->name), others.count != 0 ? " (also there: " : "",
-		fsdp_name_list_text(&others),
-		others.count != 0 ? ")" : ", the only model in this directory");
-	return true;
-}
-
 /* NeMo, by its directories; only the subdirectory shows their content. */
 static bool is_nemo(const struct fsdp_folder *folder)
 {
@@ -940,8 +920,17 @@ static bool read(struct fsdp_reading *reading, const struct fsdp_look *look,
 			state->is_nemo =
 				fsdp_folder_find(folder, FSDP_SPAN("weights"), &entry);
 			fsdp_reading_note(reading, "opened weights");
-		} else if (!choose_role(reading, folder, &entry)) {
-			return false;
+		} else {
+			/* Which of the models is read. */
+			struct fsdp_name_list others;
+			if (!find_role(folder, &entry, &others))
+				return false;
+			fsdp_reading_note(reading, "opened the model in %.*s%s%s%s",
+				FSDP_TEXT(entry.name),
+				others.count != 0 ? " (also there: " : "",
+				fsdp_name_list_text(&others),
+				others.count != 0 ? ")"
+						  : ", the only model in this directory");
 		}
 		fsdp_reading_add_child(reading, entry.name, FSDP_NONE);
 		return true;

@@ -72,7 +72,7 @@ struct numbered_state {
 
 /* ---- trainer_state.json ---- */
 
-#define FILE_NAME "trainer_state.json"
+#define STATE_FILE "trainer_state.json"
 #define GROUP "trainer_state"
 
 /* Only these: others say how often something is done, or are about this process. How far
@@ -206,7 +206,7 @@ static bool read_state(struct state_reader *reader, struct fsdp_error **ret_erro
 	bool whole = false;
 	reader->rest.end = reader->rest.source.size;
 	reader->file = fsdp_build_file(
-		model, FSDP_SPAN(FILE_NAME), reader->rest.source.size, FSDP_NONE);
+		model, FSDP_SPAN(STATE_FILE), reader->rest.source.size, FSDP_NONE);
 	fsdp_arena_own(reader->reading->scratch, release, &reader->scan);
 	if (!fsdp_json_scan_init(&reader->scan, fsdp_source_refill, &reader->rest,
 		    reader->reading->limits, ret_error))
@@ -220,7 +220,7 @@ static bool read_state(struct state_reader *reader, struct fsdp_error **ret_erro
 			reader->token.kind == FSDP_SCAN_CUT
 				? FSDP_RULE_TRUNCATED_FILE
 				: FSDP_RULE_METADATA_INCONSISTENT,
-			FSDP_PLACE(.file = FSDP_SPAN(FILE_NAME),
+			FSDP_PLACE(.file = FSDP_SPAN(STATE_FILE),
 				.offset = reader->token.offset),
 			"the state of training cannot be read to its end: a save that did not finish leaves it so");
 	return read;
@@ -233,18 +233,18 @@ static void read_trainer_state(
 {
 	struct state_reader *reader;
 	struct fsdp_error *error = NULL;
-	if (!fsdp_folder_has(folder, FILE_NAME, FSDP_ENTRY_FILE))
+	if (!fsdp_folder_has(folder, STATE_FILE, FSDP_ENTRY_FILE))
 		return;
 	reader = FSDP_TAKE(reading->scratch, reader, 1);
 	reader->reading = reading;
 	if (fsdp_folder_source(
-		    folder, FSDP_SPAN(FILE_NAME), &reader->rest.source, &error) &&
+		    folder, FSDP_SPAN(STATE_FILE), &reader->rest.source, &error) &&
 		read_state(reader, &error))
 		return;
 	if (fsdp_error_code(error) == FSDP_ERROR_MEMORY ||
 		fsdp_error_code(error) == FSDP_ERROR_LIMIT)
 		fsdp_model_leave(reading->model, error);
-	fsdp_error_add_path(&error, FILE_NAME);
+	fsdp_error_add_path(&error, STATE_FILE);
 	fsdp_reading_keep_error(reading, error);
 }
 
@@ -383,12 +383,6 @@ bool fsdp_parameter_decays(struct fsdp_span name)
 
 enum { NUMBER_MAX = 1 << 26 };
 
-/* A number at the start, which is cut off. */
-static bool read_number(struct fsdp_span *text, uint64_t *ret_number)
-{
-	return fsdp_span_number(text, NUMBER_MAX, ret_number);
-}
-
 /* The next of them, from *at on, which starts with 0. False: no more. */
 static bool next_state(
 	struct id_naming *naming, size_t *at, struct numbered_state *ret_state)
@@ -403,7 +397,7 @@ static bool next_state(
 		name = fsdp_model_name(model, tensor->raw_name, naming->scratch);
 		ret_state->tensor = tensor;
 		if (fsdp_span_behind(name, "state.", &name) &&
-			read_number(&name, &ret_state->number) &&
+			fsdp_span_number(&name, NUMBER_MAX, &ret_state->number) &&
 			fsdp_span_behind(name, ".", &ret_state->key))
 			return true;
 	}
@@ -412,12 +406,12 @@ static bool next_state(
 
 /* ---- groups ---- */
 
-static int64_t integer_of(const struct fsdp_value_record *value)
+/* The one token of a value; all zero: it has none, or several. */
+static struct fsdp_token token_of(const struct fsdp_value_record *value)
 {
-	return value->token_count == 1 && value->tokens != NULL &&
-			       value->tokens->kind == FSDP_TOKEN_INTEGER
-		       ? value->tokens->integer
-		       : -1;
+	return value->token_count == 1 && value->tokens != NULL
+		       ? *value->tokens
+		       : (struct fsdp_token){ .kind = FSDP_TOKEN_NONE };
 }
 
 /* Value of a group: a number of it, the name of one, or whether it decays. Names are in
@@ -427,30 +421,31 @@ static bool read_group_value(struct id_naming *naming,
 {
 	uint64_t group, at;
 	struct fsdp_span rest, item;
+	struct fsdp_token token = token_of(value);
 	if (!fsdp_span_behind(name, "param_groups.", &rest) ||
-		!read_number(&rest, &group) || !fsdp_span_behind(rest, ".", &rest))
+		!fsdp_span_number(&rest, NUMBER_MAX, &group) ||
+		!fsdp_span_behind(rest, ".", &rest))
 		return true;
 	if (naming->groups <= group)
 		naming->groups = (size_t)group + 1;
 	if (fsdp_span_is(rest, "weight_decay") && group < GROUPS_MAX)
 		naming->no_decay[group] =
-			integer_of(value) == 0 ||
-			(value->token_count == 1 && value->tokens != NULL &&
-				value->tokens->kind == FSDP_TOKEN_FLOAT &&
-				value->tokens->number == 0);
-	if (fsdp_span_behind(rest, "param_names.", &item) && read_number(&item, &at) &&
-		value->token_count == 1 && value->tokens != NULL &&
-		value->tokens->kind == FSDP_TOKEN_TEXT && *named < naming->number_count)
-		naming->numbers[(*named)++].stated = value->tokens->text;
+			(token.kind == FSDP_TOKEN_INTEGER && token.integer == 0) ||
+			(token.kind == FSDP_TOKEN_FLOAT && token.number == 0);
+	if (fsdp_span_behind(rest, "param_names.", &item) &&
+		fsdp_span_number(&item, NUMBER_MAX, &at) &&
+		token.kind == FSDP_TOKEN_TEXT && *named < naming->number_count)
+		naming->numbers[(*named)++].stated = token.text;
 	naming->has_names |= *named != 0;
-	if (!fsdp_span_behind(rest, "params.", &item) || !read_number(&item, &at))
+	if (!fsdp_span_behind(rest, "params.", &item) ||
+		!fsdp_span_number(&item, NUMBER_MAX, &at))
 		return true;
-	int64_t number = integer_of(value);
-	if (number < 0 || (uint64_t)number >= naming->number_count ||
-		naming->numbers[number].is_listed)
+	if (token.kind != FSDP_TOKEN_INTEGER || token.integer < 0 ||
+		(uint64_t)token.integer >= naming->number_count ||
+		naming->numbers[token.integer].is_listed)
 		return false;
-	naming->numbers[number].is_listed = true;
-	naming->numbers[number].group = (uint32_t)group;
+	naming->numbers[token.integer].is_listed = true;
+	naming->numbers[token.integer].group = (uint32_t)group;
 	return true;
 }
 
@@ -835,8 +830,6 @@ static void name_states(struct fsdp_reading *reading, bool ordered)
 }
 
 /* ---- the directory of a step ---- */
-
-#define STATE_FILE "trainer_state.json"
 
 /* A table of parts and its length. */
 #define PARTS(table) table, FSDP_COUNT(table)

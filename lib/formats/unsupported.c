@@ -689,17 +689,24 @@ static bool is_npz(const struct fsdp_zip *zip)
 	return zip->members.count != 0;
 }
 
+/* The first member whose name ends so; empty: none. */
+static struct fsdp_span find_end(const struct fsdp_zip *zip, const char *end)
+{
+	for (size_t i = 0; i < zip->members.count; i++)
+		if (fsdp_span_ends(fsdp_zip_member(zip, i)->name, fsdp_span_text(end)))
+			return fsdp_zip_member(zip, i)->name;
+	return (struct fsdp_span){ 0 };
+}
+
 /* Of a member that is a file of weights: its name; else empty. */
 static struct fsdp_span find_weights(const struct fsdp_zip *zip)
 {
 	static const char *const ends[] = { ".safetensors", ".distcp", ".metadata", ".pt",
 		".pth", ".bin", ".ckpt" };
-	for (size_t k = 0; k < FSDP_COUNT(ends); k++)
-		for (size_t i = 0; i < zip->members.count; i++)
-			if (fsdp_span_ends(fsdp_zip_member(zip, i)->name,
-				    fsdp_span_text(ends[k])))
-				return fsdp_zip_member(zip, i)->name;
-	return (struct fsdp_span){ 0 };
+	struct fsdp_span found = { 0 };
+	for (size_t k = 0; k < FSDP_COUNT(ends) && found.data == NULL; k++)
+		found = find_end(zip, ends[k]);
+	return found;
 }
 
 static bool has_member(const struct fsdp_zip *zip, const char *name)
@@ -708,16 +715,6 @@ static bool has_member(const struct fsdp_zip *zip, const char *name)
 		if (fsdp_span_is(fsdp_zip_member(zip, i)->name, name))
 			return true;
 	return false;
-}
-
-/* torch.export since 2.8, and before. */
-static bool is_exported(const struct fsdp_zip *zip)
-{
-	for (size_t i = 0; i < zip->members.count; i++)
-		if (fsdp_span_ends(
-			    fsdp_zip_member(zip, i)->name, FSDP_SPAN("/archive_format")))
-			return true;
-	return has_member(zip, "serialized_exported_program.json");
 }
 
 bool fsdp_foreign_zip(const struct fsdp_zip *zip, struct fsdp_error **ret_error)
@@ -751,7 +748,9 @@ bool fsdp_foreign_zip(const struct fsdp_zip *zip, struct fsdp_error **ret_error)
 	if (has_member(zip, "model.weights.h5"))
 		return fail(ret_error, UNSUPPORTED, "a Keras model: model.weights.h5",
 			"load it with Keras");
-	if (is_exported(zip))
+	/* torch.export since 2.8, and before. */
+	if (find_end(zip, "/archive_format").size != 0 ||
+		has_member(zip, "serialized_exported_program.json"))
 		return fail(ret_error, UNSUPPORTED,
 			"a program of torch.export (.pt2), whose weights are not records of torch.save",
 			"save them: torch.save(torch.export.load(FILE).state_dict, \"weights.pt\")");
@@ -932,11 +931,11 @@ static bool is_unfinished_name(struct fsdp_span name)
 	return memmem(name.data, name.size, ORBAX_TMP, sizeof ORBAX_TMP - 1) != NULL;
 }
 
+/* A step, or an item of one. Where directories cannot be renamed a file marks it as
+ * finished. */
 static bool is_unfinished_orbax(
 	const struct fsdp_look *look, const struct folder_row *row)
 {
-	/* A step, or an item of one. Where directories cannot be renamed a file marks it
-	 * as finished. */
 	if (row == NULL || strstr(row->what, "Orbax") == NULL || look->typed.size == 0)
 		return false;
 	struct fsdp_span path = look->typed;
