@@ -268,8 +268,8 @@ static bool read_item_view(
 	struct fsdp_torch *torch, struct fsdp_view *view, uint32_t *ret_storage)
 {
 	uint32_t index;
-	if (!fsdp_torch_folded(torch->pickle, fsdp_pickle_top(torch->pickle),
-		    FSDP_TORCH_TENSOR, &index))
+	if (!fsdp_torch_folded(
+		    torch, fsdp_pickle_top(torch->pickle), FSDP_TORCH_TENSOR, &index))
 		return false;
 	const struct fsdp_torch_tensor *tensor = fsdp_torch_tensor(torch, index);
 	if (tensor->broken != NULL || tensor->storage == FSDP_NONE)

@@ -940,6 +940,7 @@ static bool read_from(struct fsdp_span stream, const struct fsdp_pickle_parts *p
 	};
 	if (m.pickle == NULL)
 		return fsdp_arena_fail(arena, ret_error);
+	*ret_pickle = m.pickle;
 	if (parts == NULL && stream.data != NULL)
 		m.pickle->stream = stream;
 	m.part = (struct part){
@@ -970,7 +971,6 @@ static bool read_from(struct fsdp_span stream, const struct fsdp_pickle_parts *p
 	}
 	if (!done)
 		fsdp_arena_fail(arena, &m.error);
-	*ret_pickle = m.pickle;
 	fsdp_error_shift_offset(&m.error, options->base);
 	return m.error == NULL || fsdp_fail_with(ret_error, m.error);
 }

@@ -189,7 +189,8 @@ struct fsdp_pickle_options {
  * borrows the stream.
  *
  * On damage it fails; what was understood until then (globals, the partial
- * tree) is still there: *ret_pickle is set whenever memory sufficed, also on failure.
+ * tree) is still there: *ret_pickle is set whenever memory sufficed, also on failure, and
+ * before anything is asked of the caller.
  */
 bool fsdp_pickle_read(struct fsdp_span stream, struct fsdp_arena *arena,
 	const struct fsdp_pickle_options *options, struct fsdp_pickle **ret_pickle,

@@ -240,18 +240,10 @@ static void add_extents(struct legacy *legacy)
 static uint64_t read_count(struct legacy *legacy)
 {
 	unsigned char bytes[8];
-	uint64_t count = 0;
 	require(legacy,
 		fsdp_source_read(&legacy->source, legacy->at, bytes, 8, &legacy->error));
-	for (size_t i = 8; i-- > 0;)
-		count = count << 8 | bytes[i];
 	legacy->at += 8;
-	return count;
-}
-
-static int shown(struct fsdp_span key)
-{
-	return key.size > 64 ? 64 : (int)key.size;
+	return fsdp_load_le(bytes, 8);
 }
 
 /* Gives a storage its bytes, which begin here, and moves after them. False: the file ends
@@ -266,24 +258,25 @@ static bool place_storage(struct legacy *legacy, uint32_t storage, uint64_t coun
 	struct fsdp_span key = fsdp_model_key(legacy->reading->model, extent);
 	bool whole = fsdp_mul(count, width, &length) && length <= left;
 	if (extent->offset != FSDP_UNKNOWN)
-		FIND(legacy, legacy->at, "duplicate storage %.*s", shown(key),
-			(const char *)key.data);
+		FIND(legacy, legacy->at, "duplicate storage %.*s",
+			FSDP_TEXT_MOST(key, 64));
 	extent->offset = legacy->at;
 	extent->length = whole ? length : left;
 	extent->missing = extent->length < extent->size;
 	if (!whole && legacy->member.data != NULL)
 		FIND(legacy, legacy->at,
 			"the member ends inside storage %.*s: storage size is %llu x %llu bytes, %llu bytes are present",
-			shown(key), (const char *)key.data, FSDP_LLU(count),
-			FSDP_LLU(width), FSDP_LLU(left));
+			FSDP_TEXT_MOST(key, 64), FSDP_LLU(count), FSDP_LLU(width),
+			FSDP_LLU(left));
 	else if (!whole)
 		legacy->is_truncated = true;
 	else if (length != extent->size)
 		fsdp_find(findings_of(legacy), FSDP_RULE_STORAGE_SIZE,
 			FSDP_PLACE(.file = legacy->file, .member = legacy->member,
 				.offset = legacy->at),
-			"storage %.*s has %llu bytes, its id requires %llu", shown(key),
-			(const char *)key.data, FSDP_LLU(length), FSDP_LLU(extent->size));
+			"storage %.*s has %llu bytes, its id requires %llu",
+			FSDP_TEXT_MOST(key, 64), FSDP_LLU(length),
+			FSDP_LLU(extent->size));
 	legacy->at += extent->length;
 	return whole;
 }
@@ -294,8 +287,8 @@ static void report_unplaced(struct legacy *legacy)
 		const struct fsdp_extent *extent = extent_of(legacy, i);
 		struct fsdp_span key = fsdp_model_key(legacy->reading->model, extent);
 		if (extent->offset == FSDP_UNKNOWN && extent->size != 0)
-			FIND(legacy, FSDP_UNKNOWN, "storage %.*s is missing", shown(key),
-				(const char *)key.data);
+			FIND(legacy, FSDP_UNKNOWN, "storage %.*s is missing",
+				FSDP_TEXT_MOST(key, 64));
 	}
 }
 
@@ -314,8 +307,7 @@ static void place_listed(struct legacy *legacy, fsdp_ref keys)
 		if (name == FSDP_NONE) {
 			FIND(legacy, legacy->at,
 				"the list names storage %.*s, which no tensor has",
-				shown(key),
-				key.data != NULL ? (const char *)key.data : "");
+				FSDP_TEXT_MOST(key, 64));
 			return;
 		}
 		if (legacy->source.size - legacy->at < 8) {
@@ -371,19 +363,6 @@ static void read_object(struct legacy *legacy)
 	fsdp_torch_look_inside(&legacy->torch, stream);
 	fsdp_torch_check(&legacy->torch);
 	require(legacy, read);
-}
-
-static bool walk_object(struct legacy *legacy, struct fsdp_error **ret_error)
-{
-	bool resolved =
-		fsdp_torch_resolve(&legacy->torch, read_storage, legacy, ret_error);
-	fsdp_reading_keep_limit(legacy->reading, &legacy->torch.over_limit, legacy->file);
-	if (!resolved)
-		return false;
-	fsdp_reading_resolve_rank(legacy->reading, legacy->file_id, &legacy->torch.rank);
-	fsdp_reading_resolve_world(legacy->reading, legacy->file_id,
-		legacy->torch.world_size, legacy->torch.world_whole);
-	return fsdp_torch_walk(&legacy->torch, ret_error);
 }
 
 /* With the tensors from `first` on whose storages the file does not contain. */
@@ -481,7 +460,7 @@ static bool is_part(struct fsdp_torch *torch, enum inlined_part part)
 	case PART_FACTS:
 		return fsdp_pickle_kind(pickle, top) == FSDP_PICKLE_DICT;
 	case PART_STORAGE:
-		return fsdp_torch_folded(pickle, top, FSDP_TORCH_STORAGE, &storage) &&
+		return fsdp_torch_folded(torch, top, FSDP_TORCH_STORAGE, &storage) &&
 		       torch->storages.count == 1;
 	case PART_KEYS:
 		return fsdp_pickle_kind(pickle, top) == FSDP_PICKLE_LIST &&
@@ -521,10 +500,7 @@ static bool read_parts(struct fsdp_torch *inner, struct fsdp_span bytes, uint64_
 /* A count of elements, and they are all that follows. */
 static bool is_payload(const struct fsdp_torch_storage *storage, struct fsdp_span rest)
 {
-	uint64_t count = 0;
-	for (size_t i = 8; i-- > 0 && rest.size >= 8;)
-		count = count << 8 | rest.data[i];
-	return rest.size >= 8 && count == storage->numel &&
+	return rest.size >= 8 && fsdp_load_le(rest.data, 8) == storage->numel &&
 	       rest.size - 8 == fsdp_torch_storage_bytes(storage);
 }
 
@@ -608,7 +584,8 @@ static bool read_stream(struct fsdp_reading *reading, const struct fsdp_look *lo
 	read_listed(legacy);
 	report_unplaced(legacy);
 	uint32_t first = (uint32_t)reading->model->pieces.count;
-	bool walked = walk_object(legacy, ret_error);
+	bool walked = fsdp_torch_add(&legacy->torch, reading, legacy->file_id,
+		read_storage, legacy, ret_error);
 	if (legacy->is_truncated)
 		report_truncated(legacy, first);
 	return walked;
@@ -831,7 +808,8 @@ static bool read_tar(struct fsdp_reading *reading, const struct fsdp_look *look,
 	read_object(legacy);
 	add_extents(legacy);
 	report_unplaced(legacy);
-	return walk_object(legacy, ret_error);
+	return fsdp_torch_add(&legacy->torch, reading, legacy->file_id, read_storage,
+		legacy, ret_error);
 }
 
 const struct fsdp_family fsdp_family_torch_tar = {
@@ -926,12 +904,12 @@ static bool goes_on(const struct fsdp_look *look, uint64_t at)
 	};
 	struct fsdp_span head = look->head;
 	const struct fsdp_pickle_opcode *opcode = fsdp_pickle_opcode(head.data[at]);
-	uint64_t size = 0, left = look->source.size - at - 1;
+	uint64_t left = look->source.size - at - 1;
 	if (opcode == NULL)
 		return false;
 	size_t width = widths[opcode->argument];
-	for (size_t i = width; i > 0 && at + i < head.size; i--)
-		size = size << 8 | head.data[at + i];
+	uint64_t size =
+		at + width < head.size ? fsdp_load_le(head.data + at + 1, width) : 0;
 	return left >= width && size <= left - width;
 }
 
@@ -1103,24 +1081,6 @@ static void report_missing(const struct pickles *file)
 		FSDP_LLU(count), count == 1 ? "" : "s");
 }
 
-static bool walk_tensors(struct pickles *file, struct fsdp_error **ret_error)
-{
-	struct fsdp_reading *reading = file->reading;
-	struct fsdp_torch *torch = &file->torch;
-	bool resolved = fsdp_torch_resolve(torch, NULL, NULL, ret_error);
-	fsdp_reading_keep_limit(reading, &torch->over_limit, file->look->path);
-	if (!resolved)
-		return false;
-	fsdp_reading_resolve_rank(reading, file->file_id, &torch->rank);
-	fsdp_reading_resolve_world(
-		reading, file->file_id, torch->world_size, torch->world_whole);
-	bool walked = fsdp_torch_walk(torch, ret_error);
-	add_bare_extents(file);
-	if (walked)
-		report_missing(file);
-	return walked;
-}
-
 /* ---- one pickle after the other ---- */
 
 static bool read_one(struct pickles *file, struct fsdp_error **ret_error)
@@ -1144,7 +1104,14 @@ static bool read_one(struct pickles *file, struct fsdp_error **ret_error)
 	fsdp_torch_look_inside(&file->torch, stream);
 	fsdp_torch_check(&file->torch);
 	/* Only the first is what torch.load would give. */
-	return read && (begin != 0 || walk_tensors(file, ret_error));
+	if (!read || begin != 0)
+		return read;
+	bool walked = fsdp_torch_add(
+		&file->torch, reading, file->file_id, NULL, NULL, ret_error);
+	add_bare_extents(file);
+	if (walked)
+		report_missing(file);
+	return walked;
 }
 
 static bool read(struct fsdp_reading *reading, const struct fsdp_look *look,

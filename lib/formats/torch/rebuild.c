@@ -66,18 +66,18 @@ bool fsdp_torch_init(struct fsdp_torch *torch, struct fsdp_model *model,
 	return true;
 }
 
-bool fsdp_torch_ints(const struct fsdp_torch *torch, struct fsdp_pickle *pickle,
-	fsdp_ref ref, int64_t *items, size_t *ret_count)
+bool fsdp_torch_ints(
+	const struct fsdp_torch *torch, fsdp_ref ref, int64_t *items, size_t *ret_count)
 {
 	uint32_t index;
-	if (fsdp_torch_folded(pickle, ref, FSDP_TORCH_SIZE, &index)) {
+	if (fsdp_torch_folded(torch, ref, FSDP_TORCH_SIZE, &index)) {
 		const struct torch_size *size = fsdp_vec_at(&torch->sizes, index);
 		memcpy(items, fsdp_model_ints(torch->model, size->at),
 			size->count * sizeof *items);
 		*ret_count = size->count;
 		return true;
 	}
-	return fsdp_pickle_ints(pickle, ref, items, FSDP_DIMS_MAX, ret_count);
+	return fsdp_pickle_ints(torch->pickle, ref, items, FSDP_DIMS_MAX, ret_count);
 }
 
 bool fsdp_torch_latin1(
@@ -108,23 +108,6 @@ uint32_t fsdp_torch_dtype(struct fsdp_pickle *pickle, fsdp_ref ref)
 	if (!fsdp_span_is(global->module, "torch"))
 		return FSDP_DTYPE_UNKNOWN;
 	return fsdp_dtype_find(global->name);
-}
-
-/* The text inside `torch.serialization._get_layout(…)` without "torch."; or NULL. */
-static const char *torch_layout(
-	struct fsdp_torch *torch, struct fsdp_pickle *pickle, fsdp_ref ref)
-{
-	const struct fsdp_pickle_global *global = fsdp_pickle_named(pickle, ref);
-	if (fsdp_pickle_kind(pickle, ref) != FSDP_PICKLE_CALL || global == NULL ||
-		!fsdp_span_is(global->name, "_get_layout"))
-		return NULL;
-	struct fsdp_span text = fsdp_pickle_text(
-		pickle, fsdp_pickle_item(pickle, fsdp_pickle_argument(pickle, ref), 0));
-	struct fsdp_span prefix = FSDP_SPAN("torch.");
-	if (text.data == NULL || !fsdp_span_begins(text, prefix))
-		return NULL;
-	return fsdp_build_text(torch->model,
-		fsdp_span(text.data + prefix.size, text.size - prefix.size));
 }
 
 /* Adds an item of a list that folded numbers count; answers with the number. */
@@ -297,20 +280,50 @@ enum rebuild {
 	FROM_CPU,
 };
 
+/* A call of one of them while its tensor is made. */
+struct tensor_making {
+	struct fsdp_torch *torch;
+	struct fsdp_pickle *pickle;
+	fsdp_ref arguments;
+	struct fsdp_torch_tensor *tensor;
+};
+
 /* ---- small parts ---- */
 
-static const char *keep_text(struct fsdp_torch *torch, struct fsdp_span text)
+static fsdp_ref argument(const struct tensor_making *making, size_t index)
 {
-	return fsdp_build_text(torch->model, text);
+	return fsdp_pickle_item(making->pickle, making->arguments, index);
+}
+
+static bool is_tensor(
+	const struct tensor_making *making, fsdp_ref ref, uint32_t *ret_index)
+{
+	return fsdp_torch_folded(making->torch, ref, FSDP_TORCH_TENSOR, ret_index);
+}
+
+/* The text inside `torch.serialization._get_layout(…)` without "torch."; or NULL. */
+static const char *layout_text(const struct tensor_making *making, fsdp_ref ref)
+{
+	const struct fsdp_pickle *pickle = making->pickle;
+	const struct fsdp_pickle_global *global = fsdp_pickle_named(pickle, ref);
+	if (fsdp_pickle_kind(pickle, ref) != FSDP_PICKLE_CALL || global == NULL ||
+		!fsdp_span_is(global->name, "_get_layout"))
+		return NULL;
+	struct fsdp_span text = fsdp_pickle_text(
+		pickle, fsdp_pickle_item(pickle, fsdp_pickle_argument(pickle, ref), 0));
+	if (text.data == NULL || !fsdp_span_behind(text, "torch.", &text))
+		return NULL;
+	return fsdp_build_text(making->torch->model, text);
 }
 
 /* "cuda:1" out of `torch.device("cuda", 1)`; NULL if it is something else. */
-static const char *device_text(
-	struct fsdp_torch *torch, struct fsdp_pickle *pickle, fsdp_ref ref)
+static const char *device_text(const struct tensor_making *making, fsdp_ref ref)
 {
+	const struct fsdp_pickle *pickle = making->pickle;
+	struct fsdp_model *model = making->torch->model;
 	struct fsdp_span plain = fsdp_pickle_text(pickle, ref);
 	if (plain.data != NULL)
-		return keep_text(torch, plain);
+		return fsdp_build_text(model, plain);
 	if (fsdp_pickle_kind(pickle, ref) != FSDP_PICKLE_CALL)
 		return NULL;
 	fsdp_ref arguments = fsdp_pickle_argument(pickle, ref);
@@ -323,26 +336,30 @@ static const char *device_text(
 	if (!fsdp_pickle_integer(
 		    pickle, fsdp_pickle_item(pickle, arguments, 1), &index) ||
 		index < 0)
-		return keep_text(torch, name);
+		return fsdp_build_text(model, name);
 	char text[64];
 	memcpy(text, name.data, name.size);
 	int size = snprintf(
 		text + name.size, sizeof text - name.size, ":%llu", FSDP_LLU(index));
-	return keep_text(torch, fsdp_span(text, name.size + (size_t)size));
+	return fsdp_build_text(model, fsdp_span(text, name.size + (size_t)size));
 }
 
-/* The storage of a tensor, and where in it the tensor's own part begins. */
-static bool read_storage(struct fsdp_torch *torch, struct fsdp_pickle *pickle,
-	fsdp_ref ref, struct fsdp_torch_tensor *tensor)
+/* The storage of a tensor, its first argument, and where in it the tensor's own part
+ * begins. */
+static bool read_storage(const struct tensor_making *making)
 {
+	struct fsdp_torch_tensor *tensor = making->tensor;
+	fsdp_ref ref = argument(making, 0);
 	uint32_t part;
-	if (fsdp_torch_folded(pickle, ref, FSDP_TORCH_STORAGE, &tensor->storage))
-		return true;
-	if (!fsdp_torch_folded(pickle, ref, FSDP_TORCH_PART, &part))
+	if (fsdp_torch_folded(making->torch, ref, FSDP_TORCH_PART, &part)) {
+		const struct fsdp_torch_part *record =
+			fsdp_vec_at(&making->torch->parts, part);
+		tensor->storage = record->storage;
+		tensor->offset = record->offset;
+	} else if (!fsdp_torch_folded(
+			   making->torch, ref, FSDP_TORCH_STORAGE, &tensor->storage))
 		return false;
-	const struct fsdp_torch_part *record = fsdp_vec_at(&torch->parts, part);
-	tensor->storage = record->storage;
-	tensor->offset = record->offset;
+	tensor->dtype = fsdp_torch_storage(making->torch, tensor->storage)->dtype;
 	return true;
 }
 
@@ -384,30 +401,26 @@ static void set_view(struct fsdp_torch *torch, struct fsdp_torch_tensor *tensor,
 }
 
 /* A size and the stride after it. */
-static bool size_and_stride(struct fsdp_torch *torch, struct fsdp_pickle *pickle,
-	fsdp_ref arguments, size_t first, struct fsdp_torch_tensor *tensor)
+static bool size_and_stride(const struct tensor_making *making, size_t first)
 {
 	int64_t shape[FSDP_DIMS_MAX], stride[FSDP_DIMS_MAX];
 	size_t dims, stride_dims;
-	if (!fsdp_torch_ints(torch, pickle, fsdp_pickle_item(pickle, arguments, first),
-		    shape, &dims) ||
-		!fsdp_torch_ints(torch, pickle,
-			fsdp_pickle_item(pickle, arguments, first + 1), stride,
-			&stride_dims))
+	if (!fsdp_torch_ints(making->torch, argument(making, first), shape, &dims) ||
+		!fsdp_torch_ints(
+			making->torch, argument(making, first + 1), stride, &stride_dims))
 		return false;
-	set_view(torch, tensor, shape, dims, stride, stride_dims);
+	set_view(making->torch, making->tensor, shape, dims, stride, stride_dims);
 	return true;
 }
 
 /* Of a call that only tensors make, with what no tensor has, the walk says so by its
  * name. */
-static void view_arguments(struct fsdp_torch *torch, struct fsdp_pickle *pickle,
-	fsdp_ref arguments, size_t first, struct fsdp_torch_tensor *tensor)
+static void view_arguments(const struct tensor_making *making)
 {
+	struct fsdp_torch_tensor *tensor = making->tensor;
 	int64_t offset;
-	if (!fsdp_pickle_integer(
-		    pickle, fsdp_pickle_item(pickle, arguments, first), &offset) ||
-		!size_and_stride(torch, pickle, arguments, first + 1, tensor)) {
+	if (!fsdp_pickle_integer(making->pickle, argument(making, 1), &offset) ||
+		!size_and_stride(making, 2)) {
 		tensor->shape = FSDP_NONE;
 		tensor->broken =
 			"its offset, size or stride is not a list of 64-bit integers";
@@ -418,65 +431,57 @@ static void view_arguments(struct fsdp_torch *torch, struct fsdp_pickle *pickle,
 	}
 }
 
-static void set_grad(
-	struct fsdp_pickle *pickle, fsdp_ref ref, struct fsdp_torch_tensor *tensor)
+static void set_grad(const struct tensor_making *making, size_t index)
 {
+	struct fsdp_torch_tensor *tensor = making->tensor;
 	bool grad;
-	if (!fsdp_pickle_boolean(pickle, ref, &grad))
+	if (!fsdp_pickle_boolean(making->pickle, argument(making, index), &grad))
 		return;
 	tensor->flags &= (uint16_t)~FSDP_TENSOR_GRAD;
 	tensor->flags |= FSDP_TENSOR_GRAD_KNOWN | (grad ? FSDP_TENSOR_GRAD : 0);
 }
 
-/* A dtype of a later release. False: not a dtype. */
-static bool read_later_dtype(struct fsdp_torch *torch, struct fsdp_pickle *pickle,
-	fsdp_ref dtype, struct fsdp_torch_tensor *tensor)
+static bool rebuild_dense(const struct tensor_making *making, enum rebuild what)
 {
-	const struct fsdp_pickle_global *global = fsdp_pickle_named(pickle, dtype);
-	if (fsdp_pickle_kind(pickle, dtype) != FSDP_PICKLE_GLOBAL ||
-		!fsdp_span_is(global->module, "torch") ||
-		!fsdp_dtype_may_be(global->name))
-		return false;
-	add_rare(torch, &tensor->rare)->dtype_raw = keep_text(torch, global->name);
-	return true;
-}
-
-static bool rebuild_dense(struct fsdp_torch *torch, struct fsdp_pickle *pickle,
-	enum rebuild what, fsdp_ref arguments, struct fsdp_torch_tensor *tensor)
-{
-	uint64_t count = fsdp_pickle_count(pickle, arguments);
+	const struct fsdp_pickle *pickle = making->pickle;
+	struct fsdp_torch *torch = making->torch;
+	struct fsdp_torch_tensor *tensor = making->tensor;
+	uint64_t count = fsdp_pickle_count(pickle, making->arguments);
 	uint64_t least = what == TENSOR_V1 ? 4 : what == TENSOR_V2 ? 6 : 7;
-	if (count < least || count > least + (what != TENSOR_V1) ||
-		!read_storage(
-			torch, pickle, fsdp_pickle_item(pickle, arguments, 0), tensor))
+	if (count < least || count > least + (what != TENSOR_V1) || !read_storage(making))
 		return false;
-	view_arguments(torch, pickle, arguments, 1, tensor);
-	tensor->dtype = fsdp_torch_storage(torch, tensor->storage)->dtype;
+	view_arguments(making);
 	if (what == TENSOR_V3) {
-		tensor->dtype = (uint8_t)fsdp_torch_dtype(
-			pickle, fsdp_pickle_item(pickle, arguments, 6));
-		if (tensor->dtype == FSDP_DTYPE_UNKNOWN &&
-			!read_later_dtype(torch, pickle,
-				fsdp_pickle_item(pickle, arguments, 6), tensor))
-			return false;
+		fsdp_ref dtype = argument(making, 6);
+		const struct fsdp_pickle_global *global =
+			fsdp_pickle_named(pickle, dtype);
+		tensor->dtype = (uint8_t)fsdp_torch_dtype(making->pickle, dtype);
+		/* One of a later release. */
+		if (tensor->dtype == FSDP_DTYPE_UNKNOWN) {
+			if (fsdp_pickle_kind(pickle, dtype) != FSDP_PICKLE_GLOBAL ||
+				!fsdp_span_is(global->module, "torch") ||
+				!fsdp_dtype_may_be(global->name))
+				return false;
+			add_rare(torch, &tensor->rare)->dtype_raw =
+				fsdp_build_text(torch->model, global->name);
+		}
 	}
 	if (what == TENSOR_V1)
 		return true;
-	set_grad(pickle, fsdp_pickle_item(pickle, arguments, 4), tensor);
-	if (count > least) {
-		/* The optional last argument: {"conj": bool, "neg": bool}. */
-		fsdp_ref metadata = fsdp_pickle_item(pickle, arguments, (size_t)least);
-		bool set;
-		if (fsdp_pickle_kind(pickle, metadata) == FSDP_PICKLE_DICT) {
-			if (fsdp_pickle_boolean(pickle,
-				    fsdp_pickle_get(pickle, metadata, "conj"), &set) &&
-				set)
-				tensor->flags |= FSDP_TENSOR_CONJ;
-			if (fsdp_pickle_boolean(pickle,
-				    fsdp_pickle_get(pickle, metadata, "neg"), &set) &&
-				set)
-				tensor->flags |= FSDP_TENSOR_NEG;
-		}
+	set_grad(making, 4);
+	/* The optional last argument: {"conj": bool, "neg": bool}. */
+	fsdp_ref metadata =
+		count > least ? argument(making, (size_t)least) : FSDP_REF_NONE;
+	bool set;
+	if (fsdp_pickle_kind(pickle, metadata) == FSDP_PICKLE_DICT) {
+		if (fsdp_pickle_boolean(
+			    pickle, fsdp_pickle_get(pickle, metadata, "conj"), &set) &&
+			set)
+			tensor->flags |= FSDP_TENSOR_CONJ;
+		if (fsdp_pickle_boolean(
+			    pickle, fsdp_pickle_get(pickle, metadata, "neg"), &set) &&
+			set)
+			tensor->flags |= FSDP_TENSOR_NEG;
 	}
 	if (fsdp_span_is(fsdp_torch_location(torch, tensor->storage)->text, "meta"))
 		tensor->flags |= FSDP_TENSOR_NO_DATA;
@@ -485,35 +490,33 @@ static bool rebuild_dense(struct fsdp_torch *torch, struct fsdp_pickle *pickle,
 
 /* A tensor inside this one; false: not a tensor. The array has room for all of them.
  */
-static bool read_component(struct fsdp_pickle *pickle, fsdp_ref ref, const char *name,
-	struct fsdp_torch_rare *rare)
+static bool read_component(const struct tensor_making *making, fsdp_ref ref,
+	const char *name, struct fsdp_torch_rare *rare)
 {
-	if (!fsdp_torch_folded(pickle, ref, FSDP_TORCH_TENSOR,
-		    &rare->component[rare->component_count]))
+	if (!is_tensor(making, ref, &rare->component[rare->component_count]))
 		return false;
 	rare->component_name[rare->component_count++] = name;
 	return true;
 }
 
-static bool rebuild_quantised(struct fsdp_torch *torch, struct fsdp_pickle *pickle,
-	fsdp_ref arguments, struct fsdp_torch_tensor *tensor)
+static bool rebuild_quantised(const struct tensor_making *making)
 {
-	if (fsdp_pickle_count(pickle, arguments) != 7 ||
-		!read_storage(
-			torch, pickle, fsdp_pickle_item(pickle, arguments, 0), tensor))
+	struct fsdp_pickle *pickle = making->pickle;
+	struct fsdp_model *model = making->torch->model;
+	if (fsdp_pickle_count(pickle, making->arguments) != 7 || !read_storage(making))
 		return false;
-	view_arguments(torch, pickle, arguments, 1, tensor);
-	tensor->dtype = fsdp_torch_storage(torch, tensor->storage)->dtype;
-	set_grad(pickle, fsdp_pickle_item(pickle, arguments, 5), tensor);
-	fsdp_ref parts = fsdp_pickle_item(pickle, arguments, 4);
+	view_arguments(making);
+	set_grad(making, 5);
+	fsdp_ref parts = argument(making, 4);
 	fsdp_ref scheme = fsdp_pickle_item(pickle, parts, 0);
 	if (fsdp_pickle_kind(pickle, parts) != FSDP_PICKLE_TUPLE ||
 		fsdp_pickle_kind(pickle, scheme) != FSDP_PICKLE_GLOBAL)
 		return false;
-	struct fsdp_torch_rare *rare = add_rare(torch, &tensor->rare);
-	struct fsdp_quantizer *quantizer = fsdp_build_push(
-		torch->model, &torch->model->quantizers, &rare->quantizer);
-	quantizer->scheme = keep_text(torch, fsdp_pickle_named(pickle, scheme)->name);
+	struct fsdp_torch_rare *rare = add_rare(making->torch, &making->tensor->rare);
+	struct fsdp_quantizer *quantizer =
+		fsdp_build_push(model, &model->quantizers, &rare->quantizer);
+	quantizer->scheme =
+		fsdp_build_text(model, fsdp_pickle_named(pickle, scheme)->name);
 	quantizer->axis = -1;
 	if (fsdp_pickle_count(pickle, parts) == 3)
 		return fsdp_pickle_float(pickle, fsdp_pickle_item(pickle, parts, 1),
@@ -524,26 +527,25 @@ static bool rebuild_quantised(struct fsdp_torch *torch, struct fsdp_pickle *pick
 		!fsdp_pickle_integer(
 			pickle, fsdp_pickle_item(pickle, parts, 3), &quantizer->axis))
 		return false;
-	static const char *const names[] = { "scales", "zero_points" };
 	/* Old files have lists of numbers instead. */
-	for (size_t i = 0; i < 2; i++)
-		(void)read_component(
-			pickle, fsdp_pickle_item(pickle, parts, i + 1), names[i], rare);
+	(void)read_component(making, fsdp_pickle_item(pickle, parts, 1), "scales", rare);
+	(void)read_component(
+		making, fsdp_pickle_item(pickle, parts, 2), "zero_points", rare);
 	return true;
 }
 
-static bool rebuild_sparse(struct fsdp_torch *torch, struct fsdp_pickle *pickle,
-	fsdp_ref arguments, struct fsdp_torch_tensor *tensor)
+static bool rebuild_sparse(const struct tensor_making *making)
 {
 	static const char *const coo[] = { "indices", "values" };
 	static const char *const rows[] = { "crow_indices", "col_indices", "values" };
 	static const char *const columns[] = { "ccol_indices", "row_indices", "values" };
-	fsdp_ref parts = fsdp_pickle_item(pickle, arguments, 1);
-	if (fsdp_pickle_count(pickle, arguments) != 2 ||
+	struct fsdp_pickle *pickle = making->pickle;
+	struct fsdp_torch_tensor *tensor = making->tensor;
+	fsdp_ref parts = argument(making, 1);
+	if (fsdp_pickle_count(pickle, making->arguments) != 2 ||
 		fsdp_pickle_kind(pickle, parts) != FSDP_PICKLE_TUPLE)
 		return false;
-	const char *layout =
-		torch_layout(torch, pickle, fsdp_pickle_item(pickle, arguments, 0));
+	const char *layout = layout_text(making, argument(making, 0));
 	if (layout == NULL)
 		return false;
 	bool is_coo = strcmp(layout, "sparse_coo") == 0;
@@ -554,18 +556,16 @@ static bool rebuild_sparse(struct fsdp_torch *torch, struct fsdp_pickle *pickle,
 	int64_t shape[FSDP_DIMS_MAX], stride[FSDP_DIMS_MAX] = { 0 };
 	size_t dims;
 	if (!fsdp_torch_ints(
-		    torch, pickle, fsdp_pickle_item(pickle, parts, count), shape, &dims))
+		    making->torch, fsdp_pickle_item(pickle, parts, count), shape, &dims))
 		return false;
-	struct fsdp_torch_rare *rare = add_rare(torch, &tensor->rare);
-	if (rare == NULL)
-		return false;
+	struct fsdp_torch_rare *rare = add_rare(making->torch, &tensor->rare);
 	rare->layout = layout;
 	for (size_t i = 0; i < count; i++)
 		if (!read_component(
-			    pickle, fsdp_pickle_item(pickle, parts, i), names[i], rare))
+			    making, fsdp_pickle_item(pickle, parts, i), names[i], rare))
 			return false;
 	const struct fsdp_torch_tensor *values =
-		fsdp_torch_tensor(torch, rare->component[count - 1]);
+		fsdp_torch_tensor(making->torch, rare->component[count - 1]);
 	tensor->dtype = values->dtype;
 	tensor->flags = values->flags & (FSDP_TENSOR_GRAD | FSDP_TENSOR_GRAD_KNOWN);
 	bool coalesced;
@@ -574,69 +574,54 @@ static bool rebuild_sparse(struct fsdp_torch *torch, struct fsdp_pickle *pickle,
 			pickle, fsdp_pickle_item(pickle, parts, 3), &coalesced) &&
 		coalesced)
 		tensor->flags |= FSDP_TENSOR_COALESCED;
-	set_view(torch, tensor, shape, dims, stride, dims);
+	set_view(making->torch, tensor, shape, dims, stride, dims);
 	tensor->contiguous = true;
 	return true;
 }
 
 /* A tensor without its own storage has its dtype before its size. */
-static bool typed_view(struct fsdp_torch *torch, struct fsdp_pickle *pickle,
-	fsdp_ref arguments, size_t first, struct fsdp_torch_tensor *tensor)
+static bool typed_view(const struct tensor_making *making, size_t first)
 {
-	tensor->dtype = (uint8_t)fsdp_torch_dtype(
-		pickle, fsdp_pickle_item(pickle, arguments, first));
-	return tensor->dtype != FSDP_DTYPE_UNKNOWN &&
-	       size_and_stride(torch, pickle, arguments, first + 1, tensor);
+	making->tensor->dtype =
+		(uint8_t)fsdp_torch_dtype(making->pickle, argument(making, first));
+	return making->tensor->dtype != FSDP_DTYPE_UNKNOWN &&
+	       size_and_stride(making, first + 1);
 }
 
-static bool rebuild_nested(struct fsdp_torch *torch, struct fsdp_pickle *pickle,
-	bool jagged, fsdp_ref arguments, struct fsdp_torch_tensor *tensor)
+static bool rebuild_nested(const struct tensor_making *making, bool jagged)
 {
 	static const char *const strided_names[] = { "sizes", "strides", "offsets" };
 	static const char *const jagged_names[] = { "offsets", "lengths" };
 	const char *const *names = jagged ? jagged_names : strided_names;
-	fsdp_ref first = fsdp_pickle_item(pickle, arguments, 0);
+	const struct fsdp_pickle *pickle = making->pickle;
+	struct fsdp_torch_tensor *tensor = making->tensor;
+	fsdp_ref first = argument(making, 0);
 	uint32_t buffer;
-	if (fsdp_pickle_count(pickle, arguments) != (jagged ? 1 : 4) ||
-		!fsdp_torch_folded(pickle,
+	if (fsdp_pickle_count(pickle, making->arguments) != (jagged ? 1 : 4) ||
+		!is_tensor(making,
 			jagged ? fsdp_pickle_get(pickle, first, "values") : first,
-			FSDP_TORCH_TENSOR, &buffer))
+			&buffer))
 		return false;
 	/* Its rows differ in length, so it has no shape; what is stored has. */
-	*tensor = *fsdp_torch_tensor(torch, buffer);
-	struct fsdp_torch_rare *rare = add_rare(torch, &tensor->rare);
+	*tensor = *fsdp_torch_tensor(making->torch, buffer);
+	struct fsdp_torch_rare *rare = add_rare(making->torch, &tensor->rare);
 	tensor->class_index = fsdp_model_class_find(FSDP_SPAN("NestedTensor"));
 	tensor->flags |= FSDP_TENSOR_SHAPE_INFERRED;
 	rare->layout = jagged ? "jagged" : "nested";
 	for (size_t i = 0; i < (jagged ? 2 : 3); i++)
-		(void)read_component(pickle,
+		(void)read_component(making,
 			jagged ? fsdp_pickle_get(pickle, first, names[i])
-			       : fsdp_pickle_item(pickle, arguments, i + 1),
+			       : argument(making, i + 1),
 			names[i], rare);
 	return true;
 }
 
-static bool rebuild_from_cpu(struct fsdp_torch *torch, struct fsdp_pickle *pickle,
-	fsdp_ref arguments, struct fsdp_torch_tensor *tensor)
-{
-	uint32_t inner;
-	if (fsdp_pickle_count(pickle, arguments) != 4 ||
-		!fsdp_torch_folded(pickle, fsdp_pickle_item(pickle, arguments, 0),
-			FSDP_TORCH_TENSOR, &inner))
-		return false;
-	*tensor = *fsdp_torch_tensor(torch, inner);
-	set_grad(pickle, fsdp_pickle_item(pickle, arguments, 3), tensor);
-	add_rare(torch, &tensor->rare)->device =
-		device_text(torch, pickle, fsdp_pickle_item(pickle, arguments, 2));
-	return true;
-}
+static bool rebuild(const struct tensor_making *making, enum rebuild what);
 
-static bool rebuild(struct fsdp_torch *torch, struct fsdp_pickle *pickle,
-	enum rebuild what, fsdp_ref arguments, struct fsdp_torch_tensor *tensor);
-
-static void set_class(
-	struct fsdp_torch *torch, struct fsdp_torch_tensor *tensor, struct fsdp_span name)
+static void set_class(const struct tensor_making *making, struct fsdp_span name)
 {
+	struct fsdp_torch *torch = making->torch;
+	struct fsdp_torch_tensor *tensor = making->tensor;
 	uint8_t known = fsdp_model_class_find(name);
 	/* A plain Tensor with attributes keeps its class (for example Parameter). */
 	if (known != 0) {
@@ -647,37 +632,35 @@ static void set_class(
 	struct fsdp_torch_rare *rare = tensor->rare != FSDP_NONE
 					       ? fsdp_vec_at(&torch->rares, tensor->rare)
 					       : add_rare(torch, &tensor->rare);
-	rare->class_name = keep_text(torch, name);
+	rare->class_name = fsdp_build_text(torch->model, name);
 }
 
 /* A subclass of another library: its bytes are those of the tensors among its
  * attributes; the limit of a structured tensor applies to them. */
-static void read_attributes(struct fsdp_torch *torch, struct fsdp_pickle *pickle,
-	fsdp_ref attributes, struct fsdp_torch_tensor *tensor)
+static void read_attributes(const struct tensor_making *making, fsdp_ref attributes)
 {
-	struct fsdp_torch_rare *rare = fsdp_vec_at(&torch->rares, tensor->rare);
+	struct fsdp_torch *torch = making->torch;
+	struct fsdp_torch_rare *rare = fsdp_vec_at(&torch->rares, making->tensor->rare);
 	struct fsdp_pickle_iterator iterator = { .ref = attributes };
 	fsdp_ref key, value;
 	while (rare->component_count < FSDP_COUNT(rare->component) &&
-		fsdp_pickle_next(pickle, &iterator, &key, &value)) {
-		struct fsdp_span name = fsdp_pickle_text(pickle, key);
+		fsdp_pickle_next(making->pickle, &iterator, &key, &value)) {
+		struct fsdp_span name = fsdp_pickle_text(making->pickle, key);
 		uint32_t inner;
-		if (name.data == NULL ||
-			!fsdp_torch_folded(pickle, value, FSDP_TORCH_TENSOR, &inner))
-			continue;
-		(void)read_component(pickle, value, keep_text(torch, name), rare);
+		if (name.data != NULL && is_tensor(making, value, &inner))
+			(void)read_component(
+				making, value, fsdp_build_text(torch->model, name), rare);
 	}
-	tensor->flags |= FSDP_TENSOR_NO_DATA;
+	making->tensor->flags |= FSDP_TENSOR_NO_DATA;
 }
 
-static bool rebuild_from_type(struct fsdp_torch *torch, struct fsdp_pickle *pickle,
-	fsdp_ref arguments, struct fsdp_torch_tensor *tensor)
+static bool rebuild_from_type(const struct tensor_making *making)
 {
+	struct fsdp_pickle *pickle = making->pickle;
 	size_t fold_count;
 	const struct fsdp_fold *folds = torch_folds(&fold_count);
-	fsdp_ref function = fsdp_pickle_item(pickle, arguments, 0);
-	fsdp_ref type = fsdp_pickle_item(pickle, arguments, 1);
-	if (fsdp_pickle_count(pickle, arguments) != 4 ||
+	fsdp_ref function = argument(making, 0), type = argument(making, 1);
+	if (fsdp_pickle_count(pickle, making->arguments) != 4 ||
 		fsdp_pickle_kind(pickle, function) != FSDP_PICKLE_GLOBAL ||
 		fsdp_pickle_kind(pickle, type) != FSDP_PICKLE_GLOBAL)
 		return false;
@@ -686,70 +669,79 @@ static bool rebuild_from_type(struct fsdp_torch *torch, struct fsdp_pickle *pick
 	if (row < 0 || (size_t)row >= fold_count || folds[row].what == FROM_TYPE ||
 		folds[row].when != FSDP_FOLD_CALL)
 		return false;
-	if (!rebuild(torch, pickle, (enum rebuild)folds[row].what,
-		    fsdp_pickle_item(pickle, arguments, 2), tensor))
+	struct tensor_making inner = *making;
+	inner.arguments = argument(making, 2);
+	if (!rebuild(&inner, (enum rebuild)folds[row].what))
 		return false;
-	set_class(torch, tensor, fsdp_pickle_named(pickle, type)->name);
-	fsdp_ref state = fsdp_pickle_item(pickle, arguments, 3);
+	set_class(making, fsdp_pickle_named(pickle, type)->name);
+	fsdp_ref state = argument(making, 3);
 	bool is_wrapper = folds[row].what == WRAPPER_SUBCLASS;
 	bool is_dict = fsdp_pickle_kind(pickle, state) == FSDP_PICKLE_DICT;
 	if (is_wrapper && is_dict)
-		read_attributes(torch, pickle, state, tensor);
-	return !is_wrapper || is_dict || fsdp_torch_sharded(torch, pickle, state, tensor);
+		read_attributes(making, state);
+	return !is_wrapper || is_dict ||
+	       fsdp_torch_sharded(making->torch, state, making->tensor);
 }
 
-static bool rebuild(struct fsdp_torch *torch, struct fsdp_pickle *pickle,
-	enum rebuild what, fsdp_ref arguments, struct fsdp_torch_tensor *tensor)
+/* The tensor that is the first argument, with another gradient. */
+static bool copy_inner(const struct tensor_making *making, size_t grad)
 {
+	uint32_t inner;
+	if (!is_tensor(making, argument(making, 0), &inner))
+		return false;
+	*making->tensor = *fsdp_torch_tensor(making->torch, inner);
+	set_grad(making, grad);
+	return true;
+}
+
+static bool rebuild(const struct tensor_making *making, enum rebuild what)
+{
+	struct fsdp_torch *torch = making->torch;
+	struct fsdp_torch_tensor *tensor = making->tensor;
+	uint64_t count = fsdp_pickle_count(making->pickle, making->arguments);
 	switch (what) {
 	case TENSOR_V1:
 	case TENSOR_V2:
 	case TENSOR_V3:
-		return rebuild_dense(torch, pickle, what, arguments, tensor);
-	case PARAMETER: {
-		uint32_t inner;
-		if (!fsdp_torch_folded(pickle, fsdp_pickle_item(pickle, arguments, 0),
-			    FSDP_TORCH_TENSOR, &inner))
+		return rebuild_dense(making, what);
+	case PARAMETER:
+		if (!copy_inner(making, 1))
 			return false;
-		*tensor = *fsdp_torch_tensor(torch, inner);
 		tensor->class_index = fsdp_model_class_find(FSDP_SPAN("Parameter"));
-		set_grad(pickle, fsdp_pickle_item(pickle, arguments, 1), tensor);
 		return true;
-	}
 	case FROM_TYPE:
-		return rebuild_from_type(torch, pickle, arguments, tensor);
+		return rebuild_from_type(making);
 	case WRAPPER_SUBCLASS: {
-		if (fsdp_pickle_count(pickle, arguments) != 8 ||
-			!typed_view(torch, pickle, arguments, 1, tensor))
+		if (count != 8 || !typed_view(making, 1))
 			return false;
-		set_grad(pickle, fsdp_pickle_item(pickle, arguments, 7), tensor);
+		set_grad(making, 7);
 		struct fsdp_torch_rare *rare = add_rare(torch, &tensor->rare);
-		rare->device = device_text(
-			torch, pickle, fsdp_pickle_item(pickle, arguments, 6));
-		const char *layout = torch_layout(
-			torch, pickle, fsdp_pickle_item(pickle, arguments, 5));
+		rare->device = device_text(making, argument(making, 6));
+		const char *layout = layout_text(making, argument(making, 5));
 		if (layout != NULL && strcmp(layout, "strided") != 0)
 			rare->layout = layout;
 		return true;
 	}
 	case QUANTISED:
-		return rebuild_quantised(torch, pickle, arguments, tensor);
+		return rebuild_quantised(making);
 	case SPARSE:
-		return rebuild_sparse(torch, pickle, arguments, tensor);
-	case META: {
-		if (fsdp_pickle_count(pickle, arguments) != 4 ||
-			!typed_view(torch, pickle, arguments, 0, tensor))
+		return rebuild_sparse(making);
+	case META:
+		if (count != 4 || !typed_view(making, 0))
 			return false;
 		tensor->flags |= FSDP_TENSOR_NO_DATA;
-		set_grad(pickle, fsdp_pickle_item(pickle, arguments, 3), tensor);
+		set_grad(making, 3);
 		add_rare(torch, &tensor->rare)->device = "meta";
 		return true;
-	}
 	case NESTED:
 	case JAGGED:
-		return rebuild_nested(torch, pickle, what == JAGGED, arguments, tensor);
+		return rebuild_nested(making, what == JAGGED);
 	case FROM_CPU:
-		return rebuild_from_cpu(torch, pickle, arguments, tensor);
+		if (count != 4 || !copy_inner(making, 3))
+			return false;
+		add_rare(torch, &tensor->rare)->device =
+			device_text(making, argument(making, 2));
+		return true;
 	}
 	return false;
 }
@@ -781,8 +773,8 @@ static bool fold_tensor(void *context, struct fsdp_pickle *pickle,
 {
 	struct fsdp_torch *torch = context;
 	struct fsdp_torch_tensor tensor = new_tensor();
-	if (!rebuild(torch, pickle, (enum rebuild)call->row->what, call->arguments,
-		    &tensor))
+	const struct tensor_making making = { torch, pickle, call->arguments, &tensor };
+	if (!rebuild(&making, (enum rebuild)call->row->what))
 		return false;
 	*ret_number = torch_add(&torch->tensors, &tensor, FSDP_TORCH_TENSOR);
 	return true;
@@ -795,8 +787,8 @@ static bool fold_size(void *context, struct fsdp_pickle *pickle,
 	int64_t items[FSDP_DIMS_MAX];
 	size_t count;
 	if (fsdp_pickle_count(pickle, call->arguments) != 1 ||
-		!fsdp_torch_ints(torch, pickle,
-			fsdp_pickle_item(pickle, call->arguments, 0), items, &count))
+		!fsdp_torch_ints(torch, fsdp_pickle_item(pickle, call->arguments, 0),
+			items, &count))
 		return false;
 	struct torch_size size = { .at = fsdp_build_ints(torch->model, items, count),
 		.count = (uint32_t)count };

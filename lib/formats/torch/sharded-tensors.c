@@ -56,27 +56,29 @@ static bool torch_pay(
 }
 
 /* A field of a dict of them. No class has so many that they are searched for. */
-static fsdp_ref field_in(struct fsdp_pickle *pickle, fsdp_ref fields, const char *name)
+static fsdp_ref field_in(
+	const struct fsdp_torch *torch, fsdp_ref fields, const char *name)
 {
-	if (fsdp_pickle_kind(pickle, fields) != FSDP_PICKLE_DICT ||
-		fsdp_pickle_count(pickle, fields) > FIELDS_MAX)
+	if (fsdp_pickle_kind(torch->pickle, fields) != FSDP_PICKLE_DICT ||
+		fsdp_pickle_count(torch->pickle, fields) > FIELDS_MAX)
 		return FSDP_REF_NONE;
-	return fsdp_pickle_get(pickle, fields, name);
+	return fsdp_pickle_get(torch->pickle, fields, name);
 }
 
 /* A field of an object, whichever way its state was given: a dict, or (dict or None, dict
  * of slots). */
-static fsdp_ref torch_field(struct fsdp_pickle *pickle, fsdp_ref object, const char *name)
+static fsdp_ref torch_field(
+	const struct fsdp_torch *torch, fsdp_ref object, const char *name)
 {
-	fsdp_ref state = fsdp_pickle_state(pickle, object, 0);
-	if (fsdp_pickle_kind(pickle, state) == FSDP_PICKLE_TUPLE) {
-		fsdp_ref slots = fsdp_pickle_item(pickle, state, 1);
-		fsdp_ref value = field_in(pickle, slots, name);
+	fsdp_ref state = fsdp_pickle_state(torch->pickle, object, 0);
+	if (fsdp_pickle_kind(torch->pickle, state) == FSDP_PICKLE_TUPLE) {
+		fsdp_ref slots = fsdp_pickle_item(torch->pickle, state, 1);
+		fsdp_ref value = field_in(torch, slots, name);
 		if (value != FSDP_REF_NONE)
 			return value;
-		state = fsdp_pickle_item(pickle, state, 0);
+		state = fsdp_pickle_item(torch->pickle, state, 0);
 	}
-	return field_in(pickle, state, name);
+	return field_in(torch, state, name);
 }
 
 /* The largest world that a file names; whole: of exactly so many ranks. A mesh may be of
@@ -89,16 +91,16 @@ static void record_world(struct fsdp_torch *torch, uint32_t size, bool whole)
 	torch->world_size = size;
 }
 
-static void read_names(struct fsdp_torch *torch, struct fsdp_pickle *pickle, fsdp_ref ref,
-	struct fsdp_torch_mesh *mesh)
+static void read_names(
+	struct fsdp_torch *torch, fsdp_ref ref, struct fsdp_torch_mesh *mesh)
 {
-	if (fsdp_pickle_kind(pickle, ref) != FSDP_PICKLE_TUPLE ||
-		fsdp_pickle_count(pickle, ref) != mesh->dims)
+	if (fsdp_pickle_kind(torch->pickle, ref) != FSDP_PICKLE_TUPLE ||
+		fsdp_pickle_count(torch->pickle, ref) != mesh->dims)
 		return;
 	struct fsdp_span *names = FSDP_TAKE(torch->model->arena, names, mesh->dims + 1);
 	for (size_t i = 0; i < mesh->dims; i++) {
-		struct fsdp_span text =
-			fsdp_pickle_text(pickle, fsdp_pickle_item(pickle, ref, i));
+		struct fsdp_span text = fsdp_pickle_text(
+			torch->pickle, fsdp_pickle_item(torch->pickle, ref, i));
 		if (text.data == NULL)
 			return;
 		names[i] = fsdp_build_span(torch->model, text);
@@ -117,18 +119,17 @@ static bool product(const int64_t *items, size_t count, int64_t *ret_product)
 }
 
 /* `_layout`: one axis for each mesh dimension, or (2.12 and before) shape and stride. */
-static bool read_layout(struct fsdp_torch *torch, struct fsdp_pickle *pickle,
-	fsdp_ref layout, struct fsdp_torch_mesh *mesh)
+static bool read_layout(
+	struct fsdp_torch *torch, fsdp_ref layout, struct fsdp_torch_mesh *mesh)
 {
-	fsdp_ref axes = torch_field(pickle, layout, "axes");
+	fsdp_ref axes = torch_field(torch, layout, "axes");
 	int64_t shape[FSDP_DIMS_MAX], stride[FSDP_DIMS_MAX];
 	size_t count, stride_count;
-	if (fsdp_pickle_kind(pickle, axes) != FSDP_PICKLE_TUPLE) {
-		if (!fsdp_torch_ints(torch, pickle, torch_field(pickle, layout, "shape"),
-			    shape, &count) ||
-			!fsdp_torch_ints(torch, pickle,
-				torch_field(pickle, layout, "stride"), stride,
-				&stride_count) ||
+	if (fsdp_pickle_kind(torch->pickle, axes) != FSDP_PICKLE_TUPLE) {
+		if (!fsdp_torch_ints(
+			    torch, torch_field(torch, layout, "shape"), shape, &count) ||
+			!fsdp_torch_ints(torch, torch_field(torch, layout, "stride"),
+				stride, &stride_count) ||
 			count != stride_count || count > FSDP_TORCH_MESH_DIMS ||
 			count == 0)
 			return false;
@@ -137,16 +138,15 @@ static bool read_layout(struct fsdp_torch *torch, struct fsdp_pickle *pickle,
 		mesh->dims = (uint32_t)count;
 		return true;
 	}
-	uint64_t dims = fsdp_pickle_count(pickle, axes);
+	uint64_t dims = fsdp_pickle_count(torch->pickle, axes);
 	if (dims == 0 || dims > FSDP_TORCH_MESH_DIMS)
 		return false;
 	for (size_t i = 0; i < dims; i++) {
-		fsdp_ref axis = fsdp_pickle_item(pickle, axes, i);
-		if (!fsdp_torch_ints(torch, pickle, torch_field(pickle, axis, "shape"),
-			    shape, &count) ||
-			!fsdp_torch_ints(torch, pickle,
-				torch_field(pickle, axis, "stride"), stride,
-				&stride_count) ||
+		fsdp_ref axis = fsdp_pickle_item(torch->pickle, axes, i);
+		if (!fsdp_torch_ints(
+			    torch, torch_field(torch, axis, "shape"), shape, &count) ||
+			!fsdp_torch_ints(torch, torch_field(torch, axis, "stride"),
+				stride, &stride_count) ||
 			count != stride_count || !product(shape, count, &mesh->shape[i]))
 			return false;
 		/* Of a flattened axis of several parts the last one runs fastest; one of
@@ -184,14 +184,13 @@ static bool sound_strides(const struct fsdp_torch_mesh *mesh)
 	return true;
 }
 
-static void read_coordinates(const struct fsdp_torch *torch, struct fsdp_pickle *pickle,
-	fsdp_ref ref, struct fsdp_torch_mesh *mesh)
+static void read_coordinates(
+	const struct fsdp_torch *torch, fsdp_ref ref, struct fsdp_torch_mesh *mesh)
 {
 	int64_t coordinates[FSDP_DIMS_MAX];
 	size_t count;
-	if (!fsdp_torch_ints(torch, pickle,
-		    torch_field(pickle, ref, "_coordinate_on_dim"), coordinates,
-		    &count) ||
+	if (!fsdp_torch_ints(torch, torch_field(torch, ref, "_coordinate_on_dim"),
+		    coordinates, &count) ||
 		count != mesh->dims)
 		return;
 	memcpy(mesh->coordinates, coordinates, count * sizeof *coordinates);
@@ -215,22 +214,21 @@ static bool are_inside(const struct fsdp_torch_mesh *mesh)
 }
 
 /* Position of this rank in the ranks of its root, which are its own; or -1. */
-static int64_t place_in_root(
-	struct fsdp_torch *torch, struct fsdp_pickle *pickle, fsdp_ref ref)
+static int64_t place_in_root(struct fsdp_torch *torch, fsdp_ref ref)
 {
 	struct fsdp_torch_mesh root = { 0 };
-	if (!read_layout(torch, pickle, torch_field(pickle, ref, "_layout"), &root) ||
+	if (!read_layout(torch, torch_field(torch, ref, "_layout"), &root) ||
 		!sound_strides(&root))
 		return -1;
-	read_coordinates(torch, pickle, ref, &root);
+	read_coordinates(torch, ref, &root);
 	return root.has_coordinates && are_inside(&root)
 		       ? position(&root, root.coordinates)
 		       : -1;
 }
 
 /* False: it is not a mesh. Its ranks are not read yet. */
-static bool read_mesh(struct fsdp_torch *torch, struct fsdp_pickle *pickle, fsdp_ref ref,
-	struct fsdp_torch_mesh *mesh)
+static bool read_mesh(
+	struct fsdp_torch *torch, fsdp_ref ref, struct fsdp_torch_mesh *mesh)
 {
 	*mesh = (struct fsdp_torch_mesh){
 		.rank_map = FSDP_NONE,
@@ -238,26 +236,27 @@ static bool read_mesh(struct fsdp_torch *torch, struct fsdp_pickle *pickle, fsdp
 		.root_place = -1,
 		.mesh = FSDP_NONE,
 	};
-	fsdp_ref layout = torch_field(pickle, ref, "_layout");
-	if (layout != FSDP_REF_NONE && read_layout(torch, pickle, layout, mesh))
-		(void)fsdp_torch_folded(pickle, torch_field(pickle, ref, "_rank_map"),
+	fsdp_ref layout = torch_field(torch, ref, "_layout");
+	if (layout != FSDP_REF_NONE && read_layout(torch, layout, mesh))
+		(void)fsdp_torch_folded(torch, torch_field(torch, ref, "_rank_map"),
 			FSDP_TORCH_TENSOR, &mesh->rank_map);
-	else if (!fsdp_torch_folded(pickle, torch_field(pickle, ref, "mesh"),
+	else if (!fsdp_torch_folded(torch, torch_field(torch, ref, "mesh"),
 			 FSDP_TORCH_TENSOR, &mesh->rank_map) ||
 		 !read_old_mesh(torch, mesh))
 		return false;
 	int64_t ranks;
 	if (!product(mesh->shape, mesh->dims, &ranks) || !sound_strides(mesh))
 		return false;
-	(void)fsdp_pickle_integer(pickle, torch_field(pickle, ref, "_rank"), &mesh->rank);
-	read_coordinates(torch, pickle, ref, mesh);
-	fsdp_ref root = torch_field(pickle, ref, "_root_mesh");
-	if (fsdp_pickle_kind(pickle, root) == FSDP_PICKLE_CALL)
-		mesh->root_place = place_in_root(torch, pickle, root);
-	fsdp_ref names = torch_field(pickle, ref, "_mesh_dim_names");
+	(void)fsdp_pickle_integer(
+		torch->pickle, torch_field(torch, ref, "_rank"), &mesh->rank);
+	read_coordinates(torch, ref, mesh);
+	fsdp_ref root = torch_field(torch, ref, "_root_mesh");
+	if (fsdp_pickle_kind(torch->pickle, root) == FSDP_PICKLE_CALL)
+		mesh->root_place = place_in_root(torch, root);
+	fsdp_ref names = torch_field(torch, ref, "_mesh_dim_names");
 	if (names == FSDP_REF_NONE)
-		names = torch_field(pickle, ref, "mesh_dim_names");
-	read_names(torch, pickle, names, mesh);
+		names = torch_field(torch, ref, "mesh_dim_names");
+	read_names(torch, names, mesh);
 	return true;
 }
 
@@ -529,50 +528,50 @@ static void add_local(struct fsdp_torch *torch, uint32_t tensor, const int64_t *
 
 /* ---- ShardedTensor ---- */
 
-static bool read_local_shard(struct fsdp_torch *torch, struct fsdp_pickle *pickle,
-	fsdp_ref shard, const struct fsdp_torch_tensor *tensor)
+static bool read_local_shard(
+	struct fsdp_torch *torch, fsdp_ref shard, const struct fsdp_torch_tensor *tensor)
 {
 	int64_t box[2 * FSDP_DIMS_MAX];
 	size_t offsets, sizes;
 	uint32_t local;
-	fsdp_ref metadata = torch_field(pickle, shard, "metadata");
-	if (!fsdp_torch_folded(pickle, torch_field(pickle, shard, "tensor"),
+	fsdp_ref metadata = torch_field(torch, shard, "metadata");
+	if (!fsdp_torch_folded(torch, torch_field(torch, shard, "tensor"),
 		    FSDP_TORCH_TENSOR, &local) ||
-		!fsdp_torch_ints(torch, pickle,
-			torch_field(pickle, metadata, "shard_offsets"), box, &offsets) ||
+		!fsdp_torch_ints(torch, torch_field(torch, metadata, "shard_offsets"),
+			box, &offsets) ||
 		offsets != tensor->dims ||
-		!fsdp_torch_ints(torch, pickle,
-			torch_field(pickle, metadata, "shard_sizes"), box + offsets,
-			&sizes) ||
+		!fsdp_torch_ints(torch, torch_field(torch, metadata, "shard_sizes"),
+			box + offsets, &sizes) ||
 		sizes != offsets)
 		return false;
 	add_local(torch, local, box, offsets, 0);
 	return true;
 }
 
-static bool read_sharded_tensor(struct fsdp_torch *torch, struct fsdp_pickle *pickle,
-	fsdp_ref state, const struct fsdp_torch_tensor *tensor)
+static bool read_sharded_tensor(
+	struct fsdp_torch *torch, fsdp_ref state, const struct fsdp_torch_tensor *tensor)
 {
 	int64_t rank;
-	fsdp_ref shards = fsdp_pickle_item(pickle, state, 0);
-	if (fsdp_pickle_kind(pickle, shards) != FSDP_PICKLE_LIST)
+	fsdp_ref shards = fsdp_pickle_item(torch->pickle, state, 0);
+	if (fsdp_pickle_kind(torch->pickle, shards) != FSDP_PICKLE_LIST)
 		return false;
-	fsdp_ref group = fsdp_pickle_item(pickle, state, 2);
+	fsdp_ref group = fsdp_pickle_item(torch->pickle, state, 2);
 	if (fsdp_pickle_integer(
-		    pickle, torch_field(pickle, group, "global_rank"), &rank) &&
+		    torch->pickle, torch_field(torch, group, "global_rank"), &rank) &&
 		rank >= 0 && rank < FSDP_TORCH_MESH_RANKS)
 		torch->rank = (uint32_t)rank;
 	int64_t world;
-	if (fsdp_pickle_integer(
-		    pickle, torch_field(pickle, group, "global_world_size"), &world) &&
+	if (fsdp_pickle_integer(torch->pickle,
+		    torch_field(torch, group, "global_world_size"), &world) &&
 		world > 0 && world < FSDP_TORCH_MESH_RANKS)
 		record_world(torch, (uint32_t)world, true);
 	uint32_t first = (uint32_t)torch->locals.count;
-	fsdp_model_work(torch->model, SHARD_STEPS * fsdp_pickle_count(pickle, shards));
+	fsdp_model_work(
+		torch->model, SHARD_STEPS * fsdp_pickle_count(torch->pickle, shards));
 	struct fsdp_pickle_iterator iterator = { .ref = shards };
 	fsdp_ref key, shard;
-	while (fsdp_pickle_next(pickle, &iterator, &key, &shard))
-		if (!read_local_shard(torch, pickle, shard, tensor))
+	while (fsdp_pickle_next(torch->pickle, &iterator, &key, &shard))
+		if (!read_local_shard(torch, shard, tensor))
 			return false;
 	struct fsdp_torch_rare *rare = rare_of(torch, tensor);
 	rare->sharded = true;
@@ -583,11 +582,11 @@ static bool read_sharded_tensor(struct fsdp_torch *torch, struct fsdp_pickle *pi
 
 /* ---- DTensor ---- */
 
-static bool read_placement(struct fsdp_pickle *pickle, fsdp_ref ref,
+static bool read_placement(const struct fsdp_torch *torch, fsdp_ref ref,
 	struct fsdp_placed *placed, char *text, size_t size)
 {
-	const struct fsdp_pickle_global *global = fsdp_pickle_named(pickle, ref);
-	if (fsdp_pickle_kind(pickle, ref) != FSDP_PICKLE_CALL || global == NULL)
+	const struct fsdp_pickle_global *global = fsdp_pickle_named(torch->pickle, ref);
+	if (fsdp_pickle_kind(torch->pickle, ref) != FSDP_PICKLE_CALL || global == NULL)
 		return false;
 	*placed = (struct fsdp_placed){ .kind = FSDP_REPLICATE, .factor = 1 };
 	if (fsdp_span_is(global->name, "Replicate")) {
@@ -596,19 +595,20 @@ static bool read_placement(struct fsdp_pickle *pickle, fsdp_ref ref,
 	}
 	if (fsdp_span_is(global->name, "Partial") ||
 		fsdp_span_is(global->name, "_Partial")) {
-		struct fsdp_span op =
-			fsdp_pickle_text(pickle, torch_field(pickle, ref, "reduce_op"));
+		struct fsdp_span op = fsdp_pickle_text(
+			torch->pickle, torch_field(torch, ref, "reduce_op"));
 		placed->kind = FSDP_PARTIAL;
 		snprintf(text, size, "Partial(%.*s)", op.size > 32 ? 32 : (int)op.size,
 			op.data != NULL ? (const char *)op.data : "");
 		return true;
 	}
-	if (!fsdp_pickle_integer(pickle, torch_field(pickle, ref, "dim"), &placed->dim))
+	if (!fsdp_pickle_integer(
+		    torch->pickle, torch_field(torch, ref, "dim"), &placed->dim))
 		return false;
 	if (fsdp_span_is(global->name, "_StridedShard")) {
 		placed->kind = FSDP_STRIDED_SHARD;
-		if (!fsdp_pickle_integer(pickle, torch_field(pickle, ref, "split_factor"),
-			    &placed->factor))
+		if (!fsdp_pickle_integer(torch->pickle,
+			    torch_field(torch, ref, "split_factor"), &placed->factor))
 			return false;
 		snprintf(text, size, "_StridedShard(dim=%lld, sf=%lld)",
 			(long long)placed->dim, (long long)placed->factor);
@@ -621,10 +621,10 @@ static bool read_placement(struct fsdp_pickle *pickle, fsdp_ref ref,
 
 /* FSDP2 of torch 2.3 wrote of a mesh with an axis of copies only the placements of the
  * other axes: those in front are copies. */
-static bool read_placements(struct fsdp_torch *torch, struct fsdp_pickle *pickle,
-	fsdp_ref ref, size_t count, struct fsdp_torch_dtensor *dtensor)
+static bool read_placements(struct fsdp_torch *torch, fsdp_ref ref, size_t count,
+	struct fsdp_torch_dtensor *dtensor)
 {
-	uint64_t stated = fsdp_pickle_count(pickle, ref);
+	uint64_t stated = fsdp_pickle_count(torch->pickle, ref);
 	if (stated == 0 || stated > count)
 		return false;
 	struct fsdp_span *texts = FSDP_TAKE(torch->model->arena, texts, count + 1);
@@ -635,36 +635,37 @@ static bool read_placements(struct fsdp_torch *torch, struct fsdp_pickle *pickle
 		char text[96] = "Replicate()";
 		struct fsdp_placed *placed = fsdp_vec_push(&torch->placed);
 		*placed = (struct fsdp_placed){ .kind = FSDP_REPLICATE, .factor = 1 };
-		if (i >= unstated && !read_placement(pickle,
-					     fsdp_pickle_item(pickle, ref, i - unstated),
-					     placed, text, sizeof text))
+		if (i >= unstated &&
+			!read_placement(torch,
+				fsdp_pickle_item(torch->pickle, ref, i - unstated),
+				placed, text, sizeof text))
 			return false;
 		texts[i] = fsdp_build_span(torch->model, fsdp_span_text(text));
 	}
 	return true;
 }
 
-bool fsdp_torch_sharded(struct fsdp_torch *torch, struct fsdp_pickle *pickle,
-	fsdp_ref state, struct fsdp_torch_tensor *tensor)
+bool fsdp_torch_sharded(
+	struct fsdp_torch *torch, fsdp_ref state, struct fsdp_torch_tensor *tensor)
 {
-	if (fsdp_pickle_kind(pickle, state) != FSDP_PICKLE_TUPLE ||
+	if (fsdp_pickle_kind(torch->pickle, state) != FSDP_PICKLE_TUPLE ||
 		tensor->rare == FSDP_NONE)
 		return false;
-	if (fsdp_pickle_count(pickle, state) == 5)
-		return read_sharded_tensor(torch, pickle, state, tensor);
-	if (fsdp_pickle_count(pickle, state) == 2) {
+	if (fsdp_pickle_count(torch->pickle, state) == 5)
+		return read_sharded_tensor(torch, state, tensor);
+	if (fsdp_pickle_count(torch->pickle, state) == 2) {
 		struct fsdp_torch_mesh mesh;
 		struct fsdp_torch_dtensor dtensor = { 0 };
-		fsdp_ref fields = fsdp_pickle_item(pickle, state, 1);
-		if (!fsdp_torch_folded(pickle, field_in(pickle, fields, "_local_tensor"),
+		fsdp_ref fields = fsdp_pickle_item(torch->pickle, state, 1);
+		if (!fsdp_torch_folded(torch, field_in(torch, fields, "_local_tensor"),
 			    FSDP_TORCH_TENSOR, &dtensor.local))
 			return false;
-		fsdp_ref spec = field_in(pickle, fields, "_spec");
-		if (!read_mesh(torch, pickle, torch_field(pickle, spec, "mesh"), &mesh))
+		fsdp_ref spec = field_in(torch, fields, "_spec");
+		if (!read_mesh(torch, torch_field(torch, spec, "mesh"), &mesh))
 			return false;
 		dtensor.mesh = keep_mesh(torch, &mesh);
-		if (!read_placements(torch, pickle,
-			    torch_field(pickle, spec, "placements"), mesh.dims, &dtensor))
+		if (!read_placements(torch, torch_field(torch, spec, "placements"),
+			    mesh.dims, &dtensor))
 			return false;
 		struct fsdp_torch_rare *rare = rare_of(torch, tensor);
 		rare->sharded = true;

@@ -244,19 +244,20 @@ static inline struct fsdp_torch_tensor *fsdp_torch_tensor(
 }
 
 /* Whether a fold made it, of this kind; its index in the list of those. */
-static inline bool fsdp_torch_folded(struct fsdp_pickle *pickle, fsdp_ref ref,
+static inline bool fsdp_torch_folded(const struct fsdp_torch *torch, fsdp_ref ref,
 	enum fsdp_torch_kind kind, uint32_t *ret_index)
 {
 	uint32_t number;
-	if (!fsdp_pickle_folded(pickle, ref, &number) || fsdp_torch_kind(number) != kind)
+	if (!fsdp_pickle_folded(torch->pickle, ref, &number) ||
+		fsdp_torch_kind(number) != kind)
 		return false;
 	*ret_index = fsdp_torch_index(number);
 	return true;
 }
 
 /* Integers of a tuple, a list or a torch.Size, at most 64. */
-bool fsdp_torch_ints(const struct fsdp_torch *torch, struct fsdp_pickle *pickle,
-	fsdp_ref ref, int64_t *items, size_t *ret_count);
+bool fsdp_torch_ints(
+	const struct fsdp_torch *torch, fsdp_ref ref, int64_t *items, size_t *ret_count);
 
 /* Bytes of the text of Latin-1 as which protocols below 3 have them, in the arena. False:
  * it has other characters, or memory ended. */
@@ -284,8 +285,8 @@ uint32_t fsdp_torch_add_view(struct fsdp_torch *torch, uint32_t storage, uint64_
 
 /* Completes a wrapper subclass (DTensor, ShardedTensor) from its state. False: the state
  * is of no known form. */
-bool fsdp_torch_sharded(struct fsdp_torch *torch, struct fsdp_pickle *pickle,
-	fsdp_ref state, struct fsdp_torch_tensor *tensor);
+bool fsdp_torch_sharded(
+	struct fsdp_torch *torch, fsdp_ref state, struct fsdp_torch_tensor *tensor);
 
 /* How the ranks of meshes are read: `read` gives bytes of a storage; NULL: no bytes, and
  * so no parts of DTensors on such meshes. Turns DTensors into local parts. Called once
@@ -299,10 +300,14 @@ enum { FSDP_TORCH_MESH_RANKS = 1 << 24 };
 
 /* ---- walk-values.c ---- */
 
-/* Adds all tensors and values below the pickle's top to the model. Their pieces name
- * extents from first_extent on. The caller adds those afterwards, one a storage, even if
- * this failed: other files may be read into the model. */
-bool fsdp_torch_walk(struct fsdp_torch *torch, struct fsdp_error **ret_error);
+/* Resolves the pickle that was read (as fsdp_torch_resolve), the rank of its file and the
+ * number of ranks, and adds all tensors and values below its top to the model. Their
+ * pieces name extents from first_extent on. The caller adds those afterwards, one a
+ * storage, even if this failed: other files may be read into the model. */
+struct fsdp_reading;
+bool fsdp_torch_add(struct fsdp_torch *torch, struct fsdp_reading *reading,
+	uint32_t file_id, fsdp_torch_read_storage read, void *context,
+	struct fsdp_error **ret_error);
 
 /* ---- value-tokens.c ---- */
 

@@ -85,7 +85,7 @@ static void format_folded(struct formatting *formatting, fsdp_ref ref)
 		/* A folded torch.Size is a tuple of integers. */
 		int64_t items[FSDP_DIMS_MAX];
 		size_t count;
-		if (!fsdp_torch_ints(torch, torch->pickle, ref, items, &count))
+		if (!fsdp_torch_ints(torch, ref, items, &count))
 			fsdp_model_leave(torch->model, NULL);
 		add_token(formatting, FSDP_TOKEN_TUPLE)->count = (uint32_t)count;
 		for (size_t i = 0; i < count; i++)
@@ -318,10 +318,10 @@ struct fsdp_span fsdp_torch_type_name(struct fsdp_torch *torch, fsdp_ref ref)
 		return fsdp_torch_class_name(global->name);
 	}
 	uint32_t index;
-	if (fsdp_torch_folded(torch->pickle, ref, FSDP_TORCH_STORAGE, &index) ||
-		fsdp_torch_folded(torch->pickle, ref, FSDP_TORCH_PART, &index))
+	if (fsdp_torch_folded(torch, ref, FSDP_TORCH_STORAGE, &index) ||
+		fsdp_torch_folded(torch, ref, FSDP_TORCH_PART, &index))
 		return FSDP_SPAN("UntypedStorage");
-	if (fsdp_torch_folded(torch->pickle, ref, FSDP_TORCH_TENSOR, &index))
+	if (fsdp_torch_folded(torch, ref, FSDP_TORCH_TENSOR, &index))
 		return FSDP_SPAN("Tensor");
 	const char *name = kind == FSDP_PICKLE_BUFFER ? "buffer"
 			   : kind == FSDP_PICKLE_FOLDED

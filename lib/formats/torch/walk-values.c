@@ -12,6 +12,7 @@
 #include <stdio.h>
 
 #include "base/num.h"
+#include "formats/format.h"
 #include "formats/torch/torch.h"
 
 /* More numbers than that are not listed one by one. */
@@ -663,7 +664,7 @@ static void meet(struct walk *walk, fsdp_ref ref, uint32_t name, uint32_t raw_na
 		if (kind == FRAME_MODULE)
 			hint_class(walk, ref, raw_name);
 		push_frame(walk, ref, kind, raw_name);
-	} else if (fsdp_torch_folded(pickle, ref, FSDP_TORCH_TENSOR, &tensor)) {
+	} else if (fsdp_torch_folded(walk->torch, ref, FSDP_TORCH_TENSOR, &tensor)) {
 		add_tensor(walk, tensor, name, raw_name);
 	} else {
 		add_value(walk, ref, name, raw_name, fsdp_torch_hides(walk->torch, ref));
@@ -830,7 +831,16 @@ static void walk_top(void *context)
 	report_hidden(walk);
 }
 
-bool fsdp_torch_walk(struct fsdp_torch *torch, struct fsdp_error **ret_error)
+bool fsdp_torch_add(struct fsdp_torch *torch, struct fsdp_reading *reading,
+	uint32_t file_id, fsdp_torch_read_storage read, void *context,
+	struct fsdp_error **ret_error)
 {
+	bool resolved = fsdp_torch_resolve(torch, read, context, ret_error);
+	fsdp_reading_keep_limit(reading, &torch->over_limit, torch->file);
+	if (!resolved)
+		return false;
+	fsdp_reading_resolve_rank(reading, file_id, &torch->rank);
+	fsdp_reading_resolve_world(
+		reading, file_id, torch->world_size, torch->world_whole);
 	return fsdp_model_try(torch->model, torch->scratch, walk_top, torch, ret_error);
 }

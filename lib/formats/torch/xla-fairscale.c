@@ -248,11 +248,10 @@ static bool next_part(struct taking *taking, const struct flat_parts *parts,
 	walk->begun = true;
 	if (!more || *ret_bad)
 		return false;
-	*ret_bad =
-		ret->name.data == NULL ||
-		!fsdp_torch_ints(taking->torch, pickle, shape, ret->shape, &ret->dims) ||
-		!fsdp_numel(ret->shape, ret->dims, &ret->numel) ||
-		(parts->names != FSDP_REF_NONE && (uint64_t)said != ret->numel);
+	*ret_bad = ret->name.data == NULL ||
+		   !fsdp_torch_ints(taking->torch, shape, ret->shape, &ret->dims) ||
+		   !fsdp_numel(ret->shape, ret->dims, &ret->numel) ||
+		   (parts->names != FSDP_REF_NONE && (uint64_t)said != ret->numel);
 	return !*ret_bad;
 }
 
@@ -431,7 +430,7 @@ static void read_xla_shard(struct taking *taking, struct fsdp_span module,
 	size_t dims;
 	parts.shape = fsdp_pickle_get(pickle, facts, "_orig_size");
 	if (orig.data == NULL ||
-		!fsdp_torch_ints(taking->torch, pickle, parts.shape, size, &dims) ||
+		!fsdp_torch_ints(taking->torch, parts.shape, size, &dims) ||
 		!fsdp_numel(size, dims, &parts.whole)) {
 		report_part(taking, key,
 			"the metadata of the shard has no name of its tensor");

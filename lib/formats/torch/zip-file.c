@@ -173,16 +173,13 @@ static bool check_version(struct torch_zip *file, struct fsdp_error **ret_error)
 	}
 	if (!read_small(file, file->version, &text, ret_error))
 		return false;
-	unsigned version = 0;
-	for (size_t i = 0; i < text.size && i < 9; i++) {
-		if (!fsdp_is_digit(text.data[i]))
-			break;
-		version = version * 10 + (unsigned)(text.data[i] - '0');
-	}
+	uint64_t version = 0;
+	text.size = (size_t)fsdp_min(text.size, 9);
+	(void)fsdp_span_number(&text, UINT64_MAX >> 5, &version);
 	if (version < 1 || version > 10)
 		fsdp_find(findings, FSDP_RULE_TORCH_RECORD,
 			FSDP_PLACE(.file = file->file, .member = file->version->name),
-			"the version is %u; torch accepts 1 to 10", version);
+			"the version is %llu; torch accepts 1 to 10", FSDP_LLU(version));
 	return true;
 }
 
@@ -482,17 +479,10 @@ static bool read_pickle(struct torch_zip *file, struct fsdp_error **ret_error)
 		.first_value = reading->model->values.count,
 	};
 	bool is_relative = read && fsdp_torch_find_relative(&file->torch, &relative);
-	bool resolved = read &&
-			(!is_relative || resolve_relative(file, &relative, ret_error)) &&
-			fsdp_torch_resolve(&file->torch, read_storage, file, ret_error);
-	fsdp_reading_keep_limit(reading, &file->torch.over_limit, file->file);
-	if (!resolved)
-		return false;
-	fsdp_reading_resolve_rank(file->reading, file->file_id, &file->torch.rank);
-	fsdp_reading_resolve_world(file->reading, file->file_id, file->torch.world_size,
-		file->torch.world_whole);
 	name_ultralytics(file);
-	if (!fsdp_torch_walk(&file->torch, ret_error))
+	if (!read || (is_relative && !resolve_relative(file, &relative, ret_error)) ||
+		!fsdp_torch_add(&file->torch, reading, file->file_id, read_storage, file,
+			ret_error))
 		return false;
 	if (is_relative)
 		read_relative(file, &relative);
@@ -656,7 +646,6 @@ static bool read(struct fsdp_reading *reading, const struct fsdp_look *look,
 		return false;
 	}
 	match_members(file);
-	struct fsdp_span records = fsdp_model_file(model, file->file_id)->records;
 	char member[FSDP_SHOWN];
 	for (uint32_t i = 0; i < file->torch.storages.count; i++) {
 		struct fsdp_span key = fsdp_torch_key(&file->torch, i);
@@ -664,8 +653,8 @@ static bool read(struct fsdp_reading *reading, const struct fsdp_look *look,
 				FSDP_UNKNOWN ||
 			fsdp_span_is(fsdp_torch_location(&file->torch, i)->text, "meta"))
 			continue;
-		snprintf(member, sizeof member, "%.*s%.*s", FSDP_TEXT_MOST(records, 180),
-			FSDP_TEXT_MOST(key, 64));
+		snprintf(member, sizeof member, "%.*s%.*s",
+			FSDP_TEXT_MOST(record->records, 180), FSDP_TEXT_MOST(key, 64));
 		fsdp_find(&model->findings, FSDP_RULE_TORCH_RECORD,
 			FSDP_PLACE(.file = file->file, .member = fsdp_span_text(member)),
 			"record data/%.*s is missing", FSDP_TEXT_MOST(key, 64));
