@@ -114,14 +114,8 @@ static void mappings_begin(struct fsdp_mappings *mappings, uint32_t slice)
 		last = mapping->rank;
 		mappings->present[mapping->group] = true;
 		/* The name below its group. */
-		char text[16];
-		int size = snprintf(text, sizeof text, "%u", mapping->group);
-		uint32_t group = fsdp_names_find_child(
-			&mappings->names, 0, fsdp_span(text, (size_t)size));
-		if (group == FSDP_NONE)
-			group = fsdp_names_child(&mappings->names, 0,
-				fsdp_arena_copy(mappings->scratch,
-					fsdp_span(text, (size_t)size)));
+		uint32_t group = fsdp_names_child(&mappings->names, 0,
+			fsdp_span(&mapping->group, sizeof mapping->group));
 		uint32_t name = fsdp_names_child(&mappings->names, group, mapping->fqn);
 		if (mappings->first[name] == 0)
 			mappings->first[name] = id;
@@ -134,10 +128,8 @@ static void mappings_begin(struct fsdp_mappings *mappings, uint32_t slice)
 uint32_t fsdp_mappings_find(
 	const struct fsdp_mappings *mappings, uint32_t group, struct fsdp_span fqn)
 {
-	char text[16];
-	int size = snprintf(text, sizeof text, "%u", group);
-	uint32_t name =
-		fsdp_names_find_child(&mappings->names, 0, fsdp_span(text, (size_t)size));
+	uint32_t name = fsdp_names_find_child(
+		&mappings->names, 0, fsdp_span(&group, sizeof group));
 	if (name != FSDP_NONE)
 		name = fsdp_names_find_child(&mappings->names, name, fqn);
 	return name != FSDP_NONE ? mappings->first[name] : 0;
@@ -380,17 +372,13 @@ enum fsdp_cut fsdp_slicing_of(
 
 bool fsdp_deepspeed_parse_index(struct fsdp_span *rest, uint32_t *ret_index)
 {
-	size_t at = 0;
-	uint32_t index = 0;
-	while (at < rest->size && fsdp_is_digit(rest->data[at]) &&
-		index < FSDP_MAPPING_GROUPS)
-		index = index * 10 + (rest->data[at++] - '0');
-	if (at == 0 || index >= FSDP_MAPPING_GROUPS ||
-		(at < rest->size && rest->data[at] != '.'))
+	struct fsdp_span text = *rest;
+	uint64_t index;
+	if (!fsdp_span_number(&text, FSDP_MAPPING_GROUPS, &index) ||
+		(text.size != 0 && !fsdp_span_behind(text, ".", &text)))
 		return false;
-	at += at < rest->size;
-	*rest = fsdp_span(rest->data + at, rest->size - at);
-	*ret_index = index;
+	*rest = text;
+	*ret_index = (uint32_t)index;
 	return true;
 }
 
@@ -589,15 +577,11 @@ static void read_shape(
 		add_parameter(ds, rest, 0, &stated->value, true);
 		return;
 	}
-	if (stated->value.token_count != 1)
+	if (stated->value.token_count != 1 || token->kind != FSDP_TOKEN_TEXT)
 		return;
-	if (fsdp_span_behind(stated->name, "buffer_names.", &rest) &&
-		token->kind == FSDP_TOKEN_TEXT) {
+	if (fsdp_span_behind(stated->name, "buffer_names.", &rest))
 		fsdp_names_child(&slice->buffers, 0, token->text);
-		return;
-	}
-	if (fsdp_span_behind(stated->name, "shared_params.", &rest) &&
-		token->kind == FSDP_TOKEN_TEXT)
+	else if (fsdp_span_behind(stated->name, "shared_params.", &rest))
 		slice->shared[slice->shared_count++] =
 			(struct fsdp_deepspeed_shared){ rest, token->text };
 }

@@ -152,24 +152,23 @@ static void report_dangling(struct fsdp_reading *reading, const struct pointer *
 static void enter_tag(struct fsdp_reading *reading, const struct fsdp_folder *folder,
 	const struct pointer *chosen, const struct pointer *other)
 {
-	struct fsdp_span name = chosen->entry.name;
 	/* Which tag is read. One that was converted too is two checkpoints. */
 	struct fsdp_name_list others = { .count = 0 };
 	uint32_t numbers[FSDP_PATTERN_NUMBERS];
-	struct fsdp_span tag_name = chosen->entry.name, rest = other->entry.name;
+	struct fsdp_span name = chosen->entry.name, rest = other->entry.name;
 	char text[400] = "";
 	for (size_t i = 0; i < folder->count; i++) {
 		struct fsdp_entry entry = fsdp_folder_entry(folder, i);
 		if (entry.kind == FSDP_ENTRY_DIRECTORY &&
 			fsdp_pattern_takes(entry.name, "global_step#", numbers) &&
-			!fsdp_span_equal(entry.name, tag_name) &&
+			!fsdp_span_equal(entry.name, name) &&
 			!(other->leads && fsdp_span_equal(entry.name, rest)))
 			fsdp_name_list_add(&others, entry.name);
 	}
-	if (other->leads && !fsdp_span_equal(tag_name, rest))
+	if (other->leads && !fsdp_span_equal(name, rest))
 		snprintf(text, sizeof text, "; %s names a checkpoint of its own: %.*s",
 			other->name, FSDP_TEXT_MOST(rest, 255));
-	fsdp_reading_note(reading, "using %.*s (from %s%s%s)%s", FSDP_TEXT(tag_name),
+	fsdp_reading_note(reading, "using %.*s (from %s%s%s)%s", FSDP_TEXT(name),
 		chosen->name, others.count != 0 ? "; also present: " : "",
 		fsdp_name_list_text(&others), text);
 	if (other->is_there && !other->leads)
@@ -186,12 +185,9 @@ static bool deepspeed_enter_tag(struct fsdp_reading *reading,
 	if (!read_pointer(reading, folder, "latest", &latest, ret_error) ||
 		!read_pointer(reading, folder, "latest_universal", &universal, ret_error))
 		return false;
-	if (latest.leads) {
-		enter_tag(reading, folder, &latest, &universal);
-		return true;
-	}
-	if (universal.leads) {
-		enter_tag(reading, folder, &universal, &latest);
+	if (latest.leads || universal.leads) {
+		enter_tag(reading, folder, latest.leads ? &latest : &universal,
+			latest.leads ? &universal : &latest);
 		return true;
 	}
 	const struct pointer *pointer = latest.is_there ? &latest : &universal;
@@ -269,12 +265,11 @@ static size_t number_state(struct fsdp_deepspeed *ds, struct fsdp_span state)
 	size_t i = 0;
 	while (i < slice->state_count && !fsdp_span_is(state, slice->states[i]))
 		i++;
-	if (i == slice->state_count && i < FSDP_DEEPSPEED_STATES_MAX) {
-		struct fsdp_span copy = fsdp_arena_copy(ds->reading->model->arena, state);
-		if (copy.data == NULL)
-			return FSDP_DEEPSPEED_STATES_MAX;
-		slice->states[slice->state_count++] = (const char *)copy.data;
-	}
+	if (i == slice->state_count && i < FSDP_DEEPSPEED_STATES_MAX)
+		slice->states[slice->state_count++] =
+			(const char *)fsdp_arena_copy(ds->reading->model->arena, state)
+				.data;
+	return i;
 	return i;
 }
 
@@ -457,54 +452,50 @@ const struct fsdp_family fsdp_family_deepspeed_parts = {
 /* ---- names ---- */
 
 /* A file of the tag: its rank of data parallelism and that of the model. */
+/* What a file of the tag has, by its name. */
+enum {
+	HAS_MODEL = 1,
+	HAS_PART = 2, /* of the model, that of one rank */
+	HAS_LAYER = 4,
+	HAS_EXPERT = 8,
+	HAS_OPTIM = 16,
+	HAS_EXPERT_RANK = 32,
+};
+
+/* A file of the tag: its rank of data parallelism and that of the model. */
 struct member {
 	uint32_t rank, mp, layer;
-	bool is_layer, is_expert, is_optim, is_model, is_part;
-	bool is_expert_rank;
+	unsigned has;
 };
 
 static bool is_member(struct fsdp_span name, struct member *ret_member)
 {
-	uint32_t numbers[FSDP_PATTERN_NUMBERS] = { 0 };
-	*ret_member = (struct member){ .rank = 0 };
-	if (fsdp_pattern_takes(name, MODEL, numbers)) {
-		ret_member->mp = numbers[0];
-		ret_member->is_model = true;
-		return true;
-	}
-	if (fsdp_pattern_takes(name, "layer_#-model_states.pt", numbers) ||
-		fsdp_pattern_takes(name, "layer_#-model_#-model_states.pt", numbers)) {
-		ret_member->layer = numbers[0];
-		ret_member->mp = numbers[1];
-		ret_member->is_layer = true;
-		return true;
-	}
-	if (fsdp_pattern_takes(name, "expert_#_mp_rank_#_model_states.pt", numbers)) {
-		ret_member->mp = numbers[1];
-		ret_member->is_expert = true;
-		return true;
-	}
-	if (fsdp_pattern_takes(
-		    name, "layer_#_expert_#_mp_rank_#_model_states.pt", numbers)) {
-		ret_member->mp = numbers[2];
-		ret_member->is_expert = true;
-		return true;
-	}
-	ret_member->is_optim =
-		fsdp_pattern_takes(name, OPTIM, numbers) ||
-		fsdp_pattern_takes(
-			name, "zero_pp_rank_#_mp_rank_#optim_states.pt", numbers) ||
-		fsdp_pattern_takes(name, "bf16_" OPTIM, numbers) ||
-		fsdp_pattern_takes(name, "fp16_" OPTIM, numbers);
-	ret_member->is_part = ret_member->is_model =
-		!ret_member->is_optim && fsdp_pattern_takes(name, MODEL_3, numbers);
-	ret_member->is_expert_rank = !ret_member->is_optim && !ret_member->is_model;
-	if (ret_member->is_expert_rank &&
-		!fsdp_pattern_takes(name, OPTIM_EXPERTS, numbers))
-		return false;
-	ret_member->rank = numbers[0];
-	ret_member->mp = numbers[1];
-	return true;
+	/* Which number of a name is which, from 1 on; 0: none. */
+	static const struct {
+		const char *pattern;
+		unsigned char rank, mp, layer, has;
+	} rows[] = {
+		{ MODEL, 0, 1, 0, HAS_MODEL },
+		{ "layer_#-model_states.pt", 0, 0, 1, HAS_LAYER },
+		{ "layer_#-model_#-model_states.pt", 0, 2, 1, HAS_LAYER },
+		{ "expert_#_mp_rank_#_model_states.pt", 0, 2, 0, HAS_EXPERT },
+		{ "layer_#_expert_#_mp_rank_#_model_states.pt", 0, 3, 0, HAS_EXPERT },
+		{ OPTIM, 1, 2, 0, HAS_OPTIM },
+		{ "zero_pp_rank_#_mp_rank_#optim_states.pt", 1, 2, 0, HAS_OPTIM },
+		{ "bf16_" OPTIM, 1, 2, 0, HAS_OPTIM },
+		{ "fp16_" OPTIM, 1, 2, 0, HAS_OPTIM },
+		{ MODEL_3, 1, 2, 0, HAS_MODEL | HAS_PART },
+		{ OPTIM_EXPERTS, 1, 2, 0, HAS_EXPERT_RANK },
+	};
+	uint32_t numbers[1 + FSDP_PATTERN_NUMBERS] = { 0 };
+	for (size_t i = 0; i < FSDP_COUNT(rows); i++)
+		if (fsdp_pattern_takes(name, rows[i].pattern, numbers + 1)) {
+			*ret_member = (struct member){ numbers[rows[i].rank],
+				numbers[rows[i].mp], numbers[rows[i].layer],
+				rows[i].has };
+			return true;
+		}
+	return false;
 }
 
 static bool is_tag(const struct fsdp_folder *folder)
@@ -567,15 +558,16 @@ static bool count_ranks(struct fsdp_deepspeed *ds, const struct fsdp_folder *fol
 			ds->data_files = member.rank + 1;
 		if (member.mp >= ds->model_ranks)
 			ds->model_ranks = member.mp + 1;
-		if (member.is_model && member.rank < ds->first_data)
+		if ((member.has & HAS_MODEL) && member.rank < ds->first_data)
 			ds->first_data = member.rank;
-		ds->has_layers |= member.is_layer;
-		ds->layers_by_rank |= member.is_layer &&
-				      fsdp_pattern_takes(entry.name,
-					      "layer_#-model_#-model_states.pt", numbers);
-		if (member.is_layer && member.mp >= layer_ranks)
-			layer_ranks = member.mp + 1;
-		if (member.is_optim && member.rank >= ds->optim_files)
+		if (member.has & HAS_LAYER) {
+			ds->has_layers = true;
+			ds->layers_by_rank |= fsdp_pattern_takes(
+				entry.name, "layer_#-model_#-model_states.pt", numbers);
+			if (member.mp >= layer_ranks)
+				layer_ranks = member.mp + 1;
+		}
+		if ((member.has & HAS_OPTIM) && member.rank >= ds->optim_files)
 			ds->optim_files = member.rank + 1;
 	}
 	if (ds->first_data == FSDP_NONE)
@@ -623,16 +615,17 @@ static void add_member(
 		ds->reading, name, fsdp_deepspeed_rank_of(ds, member->rank, member->mp));
 	char text[64];
 	fsdp_names_child(&ds->members, 0, child->name);
-	ds->model_count += member->is_model;
-	ds->model_parts += member->is_part;
-	ds->expert_ranks += member->is_expert_rank;
-	if (!member->is_layer && !member->is_expert && !member->is_expert_rank)
+	ds->model_count += (member->has & HAS_MODEL) != 0;
+	ds->model_parts += (member->has & HAS_PART) != 0;
+	ds->expert_ranks += (member->has & HAS_EXPERT_RANK) != 0;
+	if (!(member->has & (HAS_LAYER | HAS_EXPERT | HAS_EXPERT_RANK)))
 		return;
-	int size = member->is_layer ? snprintf(text, sizeof text,
-					      FSDP_DEEPSPEED_LAYER ".%u", member->layer)
-				    : snprintf(text, sizeof text, "%s",
-					      member->is_expert ? FSDP_DEEPSPEED_EXPERT
-								: FSDP_DEEPSPEED_RANK);
+	int size = member->has & HAS_LAYER
+			   ? snprintf(text, sizeof text, FSDP_DEEPSPEED_LAYER ".%u",
+				     member->layer)
+			   : snprintf(text, sizeof text, "%s",
+				     member->has & HAS_EXPERT ? FSDP_DEEPSPEED_EXPERT
+							      : FSDP_DEEPSPEED_RANK);
 	child->below = fsdp_arena_copy(arena, fsdp_span(text, (size_t)size));
 }
 
@@ -785,15 +778,15 @@ static void check_ranks(struct fsdp_deepspeed *ds)
 	for (size_t i = 0; i < reading->children.count; i++) {
 		const struct fsdp_child *child = fsdp_vec_at(&reading->children, i);
 		if (!is_member(child->name, &member) ||
-			(!member.is_optim && !member.is_part))
+			!(member.has & (HAS_OPTIM | HAS_PART)))
 			continue;
 		uint64_t stage = member.mp / ds->tensor_ranks;
 		uint64_t rank =
 			(stage * ds->world_size + member.rank) * ds->tensor_ranks +
 			member.mp % ds->tensor_ranks;
 		if (rank < FSDP_DEEPSPEED_RANKS_MAX)
-			files[rank] |= member.is_optim ? 1 : 2;
-		if (rank >= here.world_size || !member.is_optim)
+			files[rank] |= member.has & HAS_OPTIM ? 1 : 2;
+		if (rank >= here.world_size || !(member.has & HAS_OPTIM))
 			continue;
 		here.list[here.count++] = (uint32_t)rank;
 		/* With model parallelism a name has two numbers that follow from it. */

@@ -703,48 +703,25 @@ static const struct fsdp_deepspeed_stored *find_flat(const struct fsdp_deepspeed
 	return fsdp_deepspeed_find_flat(ds, name, rank);
 }
 
-/* Once for a group and a state. */
-static void report_moment(struct fsdp_deepspeed *ds, uint32_t group, const char *state,
-	uint32_t rank, uint64_t have, uint64_t need)
-{
-	fsdp_find(&ds->reading->model->findings, FSDP_RULE_ZERO_MOMENT,
-		FSDP_PLACE(.rank = rank),
-		"%.64s of group %u has %llu elements, but its part of the weights %llu",
-		state, group, FSDP_LLU(have), FSDP_LLU(need));
-}
-
-/* ZeRO 1 and 2. Elastic checkpoints have no padding. */
+/* Reported once for a group and a state. Elastic checkpoints of ZeRO 1 and 2 have no
+ * padding. */
 static void check_moment(struct fsdp_deepspeed *ds, uint32_t group, const char *state)
 {
-	uint64_t part = part_of(ds, group);
+	bool parts = ds->stage == 3;
 	for (uint32_t rank = 0; rank < ds->optim_files; rank++) {
-		const struct fsdp_deepspeed_stored *weights =
-							   find_flat(ds, FSDP_ZERO_GROUPS,
-								   group, NULL, rank),
-						   *moment = find_flat(ds,
-							   ds->slice.states_at, group,
-							   state, rank);
-		if (weights == NULL || moment == NULL || moment->tensor.dims != 1 ||
-			moment->numel == part || moment->numel == weights->numel)
+		const struct fsdp_deepspeed_stored *weights, *moment;
+		weights = find_flat(ds, parts ? FSDP_ZERO_GROUPS_3 : FSDP_ZERO_GROUPS,
+			group, NULL, rank);
+		moment = find_flat(ds, ds->slice.states_at, group, state, rank);
+		if (weights == NULL || moment == NULL || moment->tensor.dims != 1)
 			continue;
-		report_moment(ds, group, state, rank, moment->numel, part);
-		return;
-	}
-}
-
-static void check_moment_3(struct fsdp_deepspeed *ds, uint32_t group, const char *state)
-{
-	for (uint32_t rank = 0; rank < ds->optim_files; rank++) {
-		const struct fsdp_deepspeed_stored *weights = find_flat(ds,
-							   FSDP_ZERO_GROUPS_3, group,
-							   NULL, rank),
-						   *moment = find_flat(ds,
-							   ds->slice.states_at, group,
-							   state, rank);
-		if (weights == NULL || moment == NULL || moment->tensor.dims != 1 ||
-			moment->numel == weights->numel)
+		uint64_t need = parts ? weights->numel : part_of(ds, group);
+		if (moment->numel == need || moment->numel == weights->numel)
 			continue;
-		report_moment(ds, group, state, rank, moment->numel, weights->numel);
+		fsdp_find(&ds->reading->model->findings, FSDP_RULE_ZERO_MOMENT,
+			FSDP_PLACE(.rank = rank),
+			"%.64s of group %u has %llu elements, but its part of the weights %llu",
+			state, group, FSDP_LLU(moment->numel), FSDP_LLU(need));
 		return;
 	}
 }
@@ -771,8 +748,7 @@ static uint64_t sum_shares(const struct fsdp_deepspeed *ds)
 	for (size_t i = 0; i < ds->slice.parameter_count; i++) {
 		const struct fsdp_deepspeed_parameter *parameter =
 			&ds->slice.parameters[i];
-		uint64_t share = (parameter->numel + ds->world_size - 1) / ds->world_size;
-		if (!parameter->frozen && !fsdp_add(sum, share, &sum))
+		if (!parameter->frozen && !fsdp_add(sum, share_of(ds, parameter), &sum))
 			return UINT64_MAX;
 	}
 	return sum;
@@ -807,7 +783,6 @@ void fsdp_deepspeed_check_lengths(struct fsdp_deepspeed *ds)
 		if (parts && !there)
 			return;
 		for (size_t i = 0; there && i < ds->slice.state_count; i++)
-			(parts ? check_moment_3 : check_moment)(
-				ds, group, ds->slice.states[i]);
+			check_moment(ds, group, ds->slice.states[i]);
 	}
 }

@@ -22,11 +22,10 @@ static void build_index(struct fsdp_deepspeed *ds)
 		if (!stored->has_piece)
 			continue;
 		/* The name in the index below its rank. */
-		char text[16];
-		int size = snprintf(text, sizeof text, "%u", stored->piece.rank);
-		struct fsdp_span rank =
-			fsdp_arena_copy(scratch, fsdp_span(text, (size_t)size));
-		uint32_t parent = fsdp_names_child(&ds->index, 0, rank);
+		uint32_t *rank = FSDP_TAKE(scratch, rank, 1);
+		*rank = stored->piece.rank;
+		uint32_t parent =
+			fsdp_names_child(&ds->index, 0, fsdp_span(rank, sizeof *rank));
 		uint32_t id = fsdp_names_child(&ds->index, parent, stored->name);
 		if (ds->indexed[id] == 0)
 			ds->indexed[id] = (uint32_t)i + 1;
@@ -42,9 +41,7 @@ static uint32_t rank_of_stored(const struct fsdp_deepspeed *ds, size_t index)
 static const struct fsdp_deepspeed_stored *find_of_rank(
 	const struct fsdp_deepspeed *ds, struct fsdp_span name, uint32_t rank)
 {
-	char text[16];
-	int size = snprintf(text, sizeof text, "%u", rank);
-	uint32_t id = fsdp_names_find_child(&ds->index, 0, fsdp_span(text, (size_t)size));
+	uint32_t id = fsdp_names_find_child(&ds->index, 0, fsdp_span(&rank, sizeof rank));
 	if (id != FSDP_NONE)
 		id = fsdp_names_find_child(&ds->index, id, name);
 	return id != FSDP_NONE && ds->indexed[id] != 0 ? &ds->stored[ds->indexed[id] - 1]
@@ -534,32 +531,29 @@ struct slice_place {
 	int64_t before; /* along the dimension, in the slices before it */
 };
 
-/* Contiguous elements of the slice from `skip` on, as a run of the full parameter. */
-static void add_part_run(struct fsdp_join *join, const struct slice_place *slot,
-	const struct fsdp_piece_record *from, int64_t to, int64_t skip, int64_t count)
+/* A part of the slice from `skip` on. `box` is where it is in the full parameter:
+ * offsets, then sizes; or a run, whose last number is its start in the shard. */
+static void add_part(struct fsdp_join *join, const struct slice_place *slot,
+	const struct fsdp_piece_record *from, bool is_run, const int64_t *box,
+	int64_t skip)
 {
 	struct fsdp_model *model = join->reading->model;
 	struct fsdp_piece_record piece = *from;
-	int64_t run[3] = { to, count, fsdp_model_ints(model, from->box)[2] + skip };
-	if (count <= 0)
-		return;
 	piece.tensor = slot->tensor;
 	piece.storage_offset += (uint64_t)skip;
-	piece.box = fsdp_build_ints(model, run, 3);
+	piece.is_run = is_run;
+	piece.box = fsdp_build_ints(model, box, is_run ? 3 : 2 * (size_t)slot->dims);
 	fsdp_build_piece(model, &piece);
 }
 
-/* The same as a box: `offsets`, then `sizes`. */
-static void add_part_box(struct fsdp_join *join, const struct slice_place *slot,
-	const struct fsdp_piece_record *from, const int64_t *box, int64_t skip)
+/* Contiguous elements, as a run. */
+static void add_part_run(struct fsdp_join *join, const struct slice_place *slot,
+	const struct fsdp_piece_record *from, int64_t to, int64_t skip, int64_t count)
 {
-	struct fsdp_model *model = join->reading->model;
-	struct fsdp_piece_record piece = *from;
-	piece.tensor = slot->tensor;
-	piece.storage_offset += (uint64_t)skip;
-	piece.is_run = false;
-	piece.box = fsdp_build_ints(model, box, 2 * (size_t)slot->dims);
-	fsdp_build_piece(model, &piece);
+	const int64_t *own = fsdp_model_ints(join->reading->model, from->box);
+	const int64_t run[3] = { to, count, own[2] + skip };
+	if (count > 0)
+		add_part(join, slot, from, true, run, skip);
 }
 
 /* Elements of one row of the first dimension. */
@@ -578,7 +572,7 @@ static void add_rows(struct fsdp_join *join, const struct slice_place *slot,
 	int64_t box[2 * FSDP_DIMS_MAX] = { to };
 	memcpy(box + slot->dims, slot->shape, slot->dims * sizeof *box);
 	box[slot->dims] = count;
-	add_part_box(join, slot, from, box, first * row_of(slot));
+	add_part(join, slot, from, false, box, first * row_of(slot));
 }
 
 /* Two concatenated parameters, in each slice a part of both. */
@@ -617,7 +611,7 @@ static void add_slice_piece(struct fsdp_join *join, const struct slice_place *sl
 			int64_t rest = left < width - at ? left : width - at;
 			int64_t box[4] = { (start + done) / width, slot->before + at,
 				whole ? left / width : 1, whole ? width : rest };
-			add_part_box(join, slot, from, box, done);
+			add_part(join, slot, from, false, box, done);
 			done += box[2] * box[3];
 		}
 		return;
