@@ -8,6 +8,8 @@
  * command_lib/storage/ls_command_util.py (gsutil ls -l, gcloud storage ls -l), rclone
  * 1.60 (ls, lsl, lsjson), coreutils 9.1 (ls -lR), findutils 4.9 (find -printf '%s %p\n').
  */
+#include <stdarg.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
 
@@ -40,18 +42,33 @@ struct listing {
 	uint64_t line;
 };
 
-static bool fail(
-	const struct listing *listing, const char *what, struct fsdp_error **ret_error)
+/* Leaves with this error, and the next step if there is one. */
+static void __attribute__((noreturn, format(printf, 3, 4)))
+refuse(const struct listing *listing, const char *hint, const char *format, ...)
 {
-	fsdp_fail(ret_error, FSDP_ERROR_USAGE, FSDP_UNKNOWN, "line %llu of the list %s",
-		FSDP_LLU(listing->line), what);
-	return fsdp_error_add_hint(ret_error,
-		"sizes in bytes, as by aws s3 ls --recursive, gsutil ls -l -r, rclone lsjson -R, ls -lR or find -type f -printf '%%s %%p\\n'");
+	struct fsdp_error *error = NULL;
+	char text[512];
+	va_list arguments;
+	va_start(arguments, format);
+	vsnprintf(text, sizeof text, format, arguments);
+	va_end(arguments);
+	fsdp_fail(&error, FSDP_ERROR_USAGE, FSDP_UNKNOWN, "%s", text);
+	if (hint != NULL)
+		fsdp_error_add_hint(&error, "%s", hint);
+	fsdp_model_leave(&listing->opening->checkpoint->model, error);
+}
+
+static void __attribute__((noreturn))
+refuse_line(const struct listing *listing, const char *what)
+{
+	refuse(listing,
+		"sizes in bytes, as by aws s3 ls --recursive, gsutil ls -l -r, rclone lsjson -R, ls -lR or find -type f -printf '%s %p\\n'",
+		"line %llu of the list %s", FSDP_LLU(listing->line), what);
 }
 
 /* Relative to where all names begin: without a scheme, "/" and "./". */
-static bool add_file(struct listing *listing, struct fsdp_span folder,
-	struct fsdp_span name, uint64_t size, struct fsdp_error **ret_error)
+static void add_file(struct listing *listing, struct fsdp_span folder,
+	struct fsdp_span name, uint64_t size)
 {
 	struct fsdp_arena *arena = &listing->opening->checkpoint->arena;
 	uint64_t most =
@@ -63,10 +80,8 @@ static bool add_file(struct listing *listing, struct fsdp_span folder,
 			scheme + 3, name.size - (size_t)(scheme + 3 - name.data));
 	/* Some stores keep directories as empty objects. */
 	if (name.size == 0 || name.data[name.size - 1] == '/')
-		return true;
+		return;
 	char *path = fsdp_arena_take(arena, folder.size + name.size + 2, 1);
-	if (path == NULL)
-		return fsdp_arena_fail(arena, ret_error);
 	size_t length = 0;
 	if (folder.size != 0) {
 		memcpy(path, folder.data, folder.size);
@@ -79,16 +94,18 @@ static bool add_file(struct listing *listing, struct fsdp_span folder,
 		fsdp_span_behind(whole, "/", &whole))
 		;
 	if (!fsdp_name_is_safe(whole))
-		return fail(
-			listing, "has a name that cannot be that of a file", ret_error);
-	if (listing->files.count >= most)
-		return fsdp_fail_limit(ret_error, FSDP_LIMIT_FILES, most);
+		refuse_line(listing, "has a name that cannot be that of a file");
+	if (listing->files.count >= most) {
+		struct fsdp_error *error = NULL;
+		fsdp_fail_limit(&error, FSDP_LIMIT_FILES, most);
+		fsdp_model_leave(&listing->opening->checkpoint->model, error);
+	}
 	struct fsdp_packed file = {
 		.name = whole,
 		.source = { .fd = -1, .size = size },
 		.offset = FSDP_UNKNOWN,
 	};
-	return fsdp_vec_add(&listing->files, &file) || fsdp_arena_fail(arena, ret_error);
+	fsdp_vec_append(&listing->files, &file);
 }
 
 /* ---- text ---- */
@@ -177,8 +194,7 @@ static bool is_between(struct listing *listing, struct fsdp_span line)
 		       fsdp_span_find(text, FSDP_SPAN("://")) != NULL);
 }
 
-static bool read_line(
-	struct listing *listing, struct fsdp_span line, struct fsdp_error **ret_error)
+static void read_line(struct listing *listing, struct fsdp_span line)
 {
 	struct fsdp_span name;
 	uint64_t size = 0;
@@ -192,29 +208,24 @@ static bool read_line(
 	if (listing->form != NULL)
 		found = has_form(line, listing->form, &name, &size);
 	if (!found && is_between(listing, line))
-		return true;
+		return;
 	if (!found)
-		return fail(listing,
+		refuse_line(listing,
 			line.data[0] == 'l' ? "is a link, which has no size: list with -L"
-					    : "does not have a size and a name",
-			ret_error);
-	return add_file(listing,
+					    : "does not have a size and a name");
+	add_file(listing,
 		listing->form[0] == 'm' ? listing->folder : (struct fsdp_span){ 0 }, name,
-		size, ret_error);
+		size);
 }
 
-static bool read_lines(
-	struct listing *listing, struct fsdp_span text, struct fsdp_error **ret_error)
+static void read_lines(struct listing *listing, struct fsdp_span text)
 {
 	while (text.size != 0) {
-		const unsigned char *end = memchr(text.data, '\n', text.size);
-		size_t size = end != NULL ? (size_t)(end - text.data) : text.size;
-		if (!read_line(listing, fsdp_span(text.data, size), ret_error))
-			return false;
-		size += end != NULL;
-		text = fsdp_span(text.data + size, text.size - size);
+		struct fsdp_span line = fsdp_span_first(text, '\n');
+		read_line(listing, line);
+		line.size += line.size != text.size;
+		text = fsdp_span(text.data + line.size, text.size - line.size);
 	}
-	return true;
 }
 
 /* ---- JSON: an array of objects, or one with such an array ---- */
@@ -228,10 +239,9 @@ static const struct {
 	{ "path", NULL, "size" },                  /* the tree of the Hugging Face hub */
 };
 
-static bool read_items(struct listing *listing, const struct fsdp_json *list,
-	struct fsdp_error **ret_error)
+static void read_items(struct listing *listing, const struct fsdp_json *list)
 {
-	for (uint32_t i = 0; list->kind == FSDP_JSON_ARRAY && i < list->count; i++) {
+	for (uint32_t i = 0; i < fsdp_json_items(list); i++) {
 		const struct fsdp_json *item = &list->items[i];
 		int64_t size = -1;
 		struct fsdp_span name = { 0 }, type = fsdp_json_get_text(item, "type");
@@ -251,31 +261,27 @@ static bool read_items(struct listing *listing, const struct fsdp_json *list,
 				size = -1;
 		}
 		if (size < 0)
-			return fsdp_fail(ret_error, FSDP_ERROR_USAGE, FSDP_UNKNOWN,
-				"item %u of the list has no name and size", i + 1);
-		if (!add_file(listing, (struct fsdp_span){ 0 }, name, (uint64_t)size,
-			    ret_error))
-			return false;
+			refuse(listing, NULL, "item %u of the list has no name and size",
+				i + 1);
+		add_file(listing, (struct fsdp_span){ 0 }, name, (uint64_t)size);
 	}
-	return true;
 }
 
-static bool read_json(
-	struct listing *listing, struct fsdp_span text, struct fsdp_error **ret_error)
+static void read_json(struct listing *listing, struct fsdp_span text)
 {
+	struct opening *opening = listing->opening;
 	const struct fsdp_json *root, *list;
-	if (!fsdp_json_read(text, &listing->opening->checkpoint->limits,
-		    &listing->opening->scratch, &root, ret_error))
-		return fsdp_error_add_hint(ret_error, "write the list again");
+	fsdp_opening_must(opening,
+		fsdp_json_read(text, &opening->checkpoint->limits, &opening->scratch,
+			&root, &opening->error) ||
+			fsdp_error_add_hint(&opening->error, "write the list again"));
 	list = fsdp_json_get(root, "Contents");
 	/* A page of a list lacks files that the store has. */
 	if (fsdp_json_get_truth(root, "IsTruncated") == 1 ||
-		fsdp_json_get_text(root, "NextToken").data != NULL) {
-		fsdp_fail(ret_error, FSDP_ERROR_USAGE, FSDP_UNKNOWN,
+		fsdp_json_get_text(root, "NextToken").data != NULL)
+		refuse(listing, "list without --max-items",
 			"the list is only a part: it has the token of the next page");
-		return fsdp_error_add_hint(ret_error, "list without --max-items");
-	}
-	return read_items(listing, list != NULL ? list : root, ret_error);
+	read_items(listing, list != NULL ? list : root);
 }
 
 /* ---- which directory of the list is meant ---- */
@@ -370,7 +376,7 @@ static struct fsdp_span common_folder(const struct listing *listing)
 }
 
 /* A copy of another size is of another save. */
-static bool check_copies(const struct listing *listing, struct fsdp_error **ret_error)
+static void check_copies(const struct listing *listing)
 {
 	const struct fsdp_dir *dir = &listing->opening->checkpoint->dir;
 	size_t at = 0;
@@ -384,19 +390,16 @@ static bool check_copies(const struct listing *listing, struct fsdp_error **ret_
 			copy->kind != FSDP_ENTRY_FILE)
 			continue;
 		const struct fsdp_packed *file = fsdp_vec_at(&listing->files, at);
-		if (copy->size == file->source.size)
-			continue;
-		fsdp_fail(ret_error, FSDP_ERROR_USAGE, FSDP_UNKNOWN,
-			"%.*s has %llu bytes in the list, and its copy %llu",
-			FSDP_TEXT_MOST(copy->name, 256), FSDP_LLU(file->source.size),
-			FSDP_LLU(copy->size));
-		return fsdp_error_add_hint(ret_error, "download it again");
+		if (copy->size != file->source.size)
+			refuse(listing, "download it again",
+				"%.*s has %llu bytes in the list, and its copy %llu",
+				FSDP_TEXT_MOST(copy->name, 256),
+				FSDP_LLU(file->source.size), FSDP_LLU(copy->size));
 	}
-	return true;
 }
 
 /* Only the files below the directory of the list that is meant, and relative to it. */
-static bool choose_folder(struct listing *listing, struct fsdp_error **ret_error)
+static void choose_folder(struct listing *listing)
 {
 	struct opening *opening = listing->opening;
 	struct fsdp_span typed = fsdp_span_text(opening->path);
@@ -409,19 +412,15 @@ static bool choose_folder(struct listing *listing, struct fsdp_error **ret_error
 		compare_files);
 	for (size_t i = 1; i < count; i++)
 		if (fsdp_span_equal(name_at(listing, i), name_at(listing, i - 1)))
-			return fsdp_fail(ret_error, FSDP_ERROR_USAGE, FSDP_UNKNOWN,
-				"the list has %.*s twice",
+			refuse(listing, NULL, "the list has %.*s twice",
 				FSDP_TEXT_MOST(name_at(listing, i), 256));
 	if (!guess_folder(listing, &opening->checkpoint->dir, typed, &best))
-		return fsdp_fail(ret_error, FSDP_ERROR_USAGE, FSDP_UNKNOWN,
+		refuse(listing, NULL,
 			"the list has directories that are nested too deep");
-	if (best.is_tie) {
-		fsdp_fail(ret_error, FSDP_ERROR_USAGE, FSDP_UNKNOWN,
+	if (best.is_tie)
+		refuse(listing, "list only the directory of this checkpoint",
 			"several directories of the list have the files of %s, %.*s is one",
 			opening->path, FSDP_TEXT_MOST(best.folder, 256));
-		return fsdp_error_add_hint(
-			ret_error, "list only the directory of this checkpoint");
-	}
 	struct fsdp_span folder = best.votes != 0 ? best.folder : common_folder(listing);
 	for (size_t i = 0; i < count; i++) {
 		struct fsdp_packed *file = fsdp_vec_at(&listing->files, i);
@@ -431,78 +430,79 @@ static bool choose_folder(struct listing *listing, struct fsdp_error **ret_error
 				name.data[folder.size] != '/'))
 			continue;
 		size_t skip = folder.size + (folder.size != 0);
-		*(struct fsdp_packed *)fsdp_vec_at(&listing->files, kept) = *file;
-		((struct fsdp_packed *)fsdp_vec_at(&listing->files, kept++))->name =
-			fsdp_span(name.data + skip, name.size - skip);
+		file->name = fsdp_span(name.data + skip, name.size - skip);
+		*(struct fsdp_packed *)fsdp_vec_at(&listing->files, kept++) = *file;
 	}
 	listing->files.count = kept;
-	if (!check_copies(listing, ret_error))
-		return false;
+	check_copies(listing);
 	if (kept < count)
 		fsdp_reading_note(&opening->reading,
 			"read %.*s in the list, and not the %zu files elsewhere in it",
 			FSDP_TEXT_MOST(folder, 128), count - kept);
-	return true;
 }
 
 /* ls without -A has no names that begin with a dot, such as .metadata. */
-static bool check_hidden(struct listing *listing, struct fsdp_error **ret_error)
+static void check_hidden(struct listing *listing)
 {
 	const struct fsdp_dir *dir = &listing->opening->checkpoint->dir;
 	if (listing->form == NULL || listing->form[0] != 'm')
-		return true;
+		return;
 	for (size_t i = 0; i < listing->files.count; i++)
 		if (fsdp_span_last(name_at(listing, i), '/').data[0] == '.')
-			return true;
+			return;
 	for (size_t i = 0; i < fsdp_dir_count(dir); i++) {
 		const struct fsdp_entry *entry = fsdp_dir_entry(dir, i);
-		if (entry->kind != FSDP_ENTRY_FILE || entry->name.data[0] != '.')
-			continue;
-		fsdp_fail(ret_error, FSDP_ERROR_USAGE, FSDP_UNKNOWN,
-			"the list has no names that begin with a dot, as %.*s does",
-			FSDP_TEXT_MOST(entry->name, 256));
-		return fsdp_error_add_hint(ret_error, "list with ls -lAR");
+		if (entry->kind == FSDP_ENTRY_FILE && entry->name.data[0] == '.')
+			refuse(listing, "list with ls -lAR",
+				"the list has no names that begin with a dot, as %.*s does",
+				FSDP_TEXT_MOST(entry->name, 256));
 	}
-	return true;
 }
 
-bool fsdp_listing_open(struct opening *opening, struct fsdp_error **ret_error)
+static void read_listing(void *context)
 {
+	struct listing *listing = context;
+	struct opening *opening = listing->opening;
 	struct fsdp_checkpoint *checkpoint = opening->checkpoint;
-	const char *path = opening->options->listing_path;
 	uint64_t limit = fsdp_limit(&checkpoint->limits, FSDP_LIMIT_PLAN_BYTES);
-	struct listing *listing = FSDP_TAKE(&checkpoint->arena, listing, 1);
 	struct fsdp_source source;
 	struct fsdp_span text;
-	if (listing == NULL)
-		return fsdp_arena_fail(&checkpoint->arena, ret_error);
+	fsdp_opening_must(opening,
+		fsdp_file_open(checkpoint->remote, opening->options->listing_path,
+			&source, &opening->error));
+	fsdp_budget_give(&checkpoint->budget, source.size);
+	fsdp_arena_hold(&opening->scratch);
+	bool good =
+		source.size <= limit
+			? fsdp_source_read_all(&source, 0, source.size, &opening->scratch,
+				  &text, &opening->error)
+			: fsdp_fail_limit(&opening->error, FSDP_LIMIT_PLAN_BYTES, limit);
+	fsdp_arena_resume(&opening->scratch);
+	if (source.fd >= 0)
+		close(source.fd);
+	fsdp_opening_must(opening, good);
+	struct fsdp_span start = skip_blanks(text);
+	bool is_json = start.size != 0 && (start.data[0] == '[' || start.data[0] == '{');
+	(is_json ? read_json : read_lines)(listing, text);
+	if (listing->files.count == 0)
+		refuse(listing, NULL, "the list names no files");
+	check_hidden(listing);
+	choose_folder(listing);
+}
+
+void fsdp_listing_open(struct opening *opening)
+{
+	struct fsdp_checkpoint *checkpoint = opening->checkpoint;
+	struct listing *listing = FSDP_TAKE(&checkpoint->arena, listing, 1);
 	listing->opening = opening;
 	fsdp_vec_init(&listing->files, &checkpoint->arena, sizeof(struct fsdp_packed));
-	bool good = fsdp_file_open(checkpoint->remote, path, &source, ret_error);
-	if (good) {
-		fsdp_budget_give(&checkpoint->budget, source.size);
-		good = source.size <= limit ||
-		       fsdp_fail_limit(ret_error, FSDP_LIMIT_PLAN_BYTES, limit);
-		good = good && fsdp_source_read_all(&source, 0, source.size,
-				       &opening->scratch, &text, ret_error);
-		if (source.fd >= 0)
-			close(source.fd);
-	}
-	struct fsdp_span start = good ? skip_blanks(text) : (struct fsdp_span){ 0 };
-	bool is_json = start.size != 0 && (start.data[0] == '[' || start.data[0] == '{');
-	good = good && (is_json ? read_json(listing, text, ret_error)
-				: read_lines(listing, text, ret_error));
-	if (good && listing->files.count == 0)
-		good = fsdp_fail(ret_error, FSDP_ERROR_USAGE, FSDP_UNKNOWN,
-			"the list names no files");
-	good = good && check_hidden(listing, ret_error) &&
-	       choose_folder(listing, ret_error);
-	if (!good)
-		return fsdp_error_add_path(ret_error, path);
-	if (!fsdp_folder_of_packed(
-		    &checkpoint->folder, &listing->files, &checkpoint->arena, ret_error))
-		return false;
+	if (!fsdp_model_try(&checkpoint->model, &opening->scratch, read_listing, listing,
+		    &opening->error))
+		fsdp_opening_must(opening, fsdp_error_add_path(&opening->error,
+						   opening->options->listing_path));
+	fsdp_opening_must(
+		opening, fsdp_folder_of_packed(&checkpoint->folder, &listing->files,
+				 &checkpoint->arena, &opening->error));
 	checkpoint->folder.copies = &checkpoint->dir;
 	fsdp_opening_set_folder(opening);
-	return true;
 }

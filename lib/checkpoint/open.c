@@ -20,6 +20,14 @@ enum fsdp_outcome fsdp_opening_outcome(const struct opening *opening, bool good)
 							  : FSDP_FAILED;
 }
 
+void fsdp_opening_must(struct opening *opening, bool good)
+{
+	struct fsdp_error *error = opening->error;
+	opening->error = NULL;
+	if (!good)
+		fsdp_model_leave(&opening->checkpoint->model, error);
+}
+
 const char *fsdp_opening_join(
 	struct opening *opening, const char *root, struct fsdp_span name)
 {
@@ -358,7 +366,7 @@ static bool anchor_folder(
 }
 
 /* Reports the files that are read in addition to the named one. */
-static bool report_siblings(struct opening *opening, struct fsdp_error **ret_error)
+static void report_siblings(struct opening *opening)
 {
 	struct fsdp_checkpoint *checkpoint = opening->checkpoint;
 	struct fsdp_span own = fsdp_span_last(fsdp_span_text(opening->paths[0]), '/');
@@ -372,10 +380,7 @@ static bool report_siblings(struct opening *opening, struct fsdp_error **ret_err
 			strchr(opening->paths[0], '/') != NULL
 				? fsdp_opening_join(opening, opening->path, name)
 				: (const char *)name.data;
-		const char **place = fsdp_vec_push(&checkpoint->siblings);
-		if (place == NULL || path == NULL)
-			return fsdp_arena_fail(&checkpoint->arena, ret_error);
-		*place = path;
+		fsdp_vec_append(&checkpoint->siblings, &path);
 		fsdp_opening_report(opening, path);
 		last = (const char *)name.data;
 		if (count++ == 0)
@@ -388,30 +393,30 @@ static bool report_siblings(struct opening *opening, struct fsdp_error **ret_err
 		: count > 2 ? " … "
 			    : ", ",
 		count == 1 ? "" : last);
-	return true;
 }
 
 /* ---- opening what the user named ---- */
 
-static bool open_directory(struct opening *opening, struct fsdp_error **ret_error)
+static void open_directory(struct opening *opening)
 {
 	struct fsdp_checkpoint *checkpoint = opening->checkpoint;
-	if (!fsdp_dir_open(checkpoint->remote, opening->path, &checkpoint->arena,
-		    &checkpoint->limits, &checkpoint->dir, ret_error))
-		return false;
+	fsdp_opening_must(opening,
+		fsdp_dir_open(checkpoint->remote, opening->path, &checkpoint->arena,
+			&checkpoint->limits, &checkpoint->dir, &opening->error));
 	checkpoint->has_dir = true;
 	opening->folder_path = opening->path;
-	if (opening->options->listing_path != NULL)
-		return fsdp_listing_open(opening, ret_error);
+	if (opening->options->listing_path != NULL) {
+		fsdp_listing_open(opening);
+		return;
+	}
 	fsdp_folder_of_dir(&checkpoint->folder, &checkpoint->dir);
 	fsdp_opening_set_folder(opening);
-	return true;
 }
 
 /* The directory of a file, which may contain its plan. If it cannot be listed the file is
  * still opened, unless it needs the directory: the error is kept. False: out of memory.
  */
-static bool open_beside(struct opening *opening, struct fsdp_error **ret_error)
+static void open_beside(struct opening *opening)
 {
 	const char *slash = strrchr(opening->path, '/');
 	const char *parent = NULL;
@@ -421,31 +426,24 @@ static bool open_beside(struct opening *opening, struct fsdp_error **ret_error)
 		parent = (const char *)fsdp_arena_copy(
 			&opening->scratch, fsdp_span(opening->path, size))
 				 .data;
-		if (parent == NULL)
-			return fsdp_arena_fail(&opening->scratch, ret_error);
 	}
 	opening->beside_path = parent != NULL ? parent : "";
 	opening->has_beside = fsdp_dir_open_names(opening->checkpoint->remote,
 		parent != NULL ? parent : ".", &opening->scratch,
 		&opening->checkpoint->limits, &opening->beside, &opening->beside_error);
-	if (opening->has_beside ||
-		fsdp_error_code(opening->beside_error) != FSDP_ERROR_MEMORY)
-		return true;
-	*ret_error = opening->beside_error;
-	opening->beside_error = NULL;
-	return false;
+	if (!opening->has_beside &&
+		fsdp_error_code(opening->beside_error) == FSDP_ERROR_MEMORY)
+		fsdp_model_leave(&opening->checkpoint->model, NULL);
 }
 
 /* The directory without the files that represent it, or would be taken instead, and that
  * the user did not name. */
-static bool hide_others(struct opening *opening, const struct fsdp_family *family,
-	struct fsdp_span name, struct fsdp_error **ret_error)
+static void hide_others(
+	struct opening *opening, const struct fsdp_family *family, struct fsdp_span name)
 {
 	struct fsdp_checkpoint *checkpoint = opening->checkpoint;
 	size_t count = 0, all = checkpoint->folder.count;
 	uint32_t *picked = FSDP_TAKE(&checkpoint->arena, picked, all + 1);
-	if (picked == NULL)
-		return fsdp_arena_fail(&checkpoint->arena, ret_error);
 	for (size_t i = 0; i < all; i++) {
 		struct fsdp_span other = fsdp_folder_entry(&checkpoint->folder, i).name;
 		bool competes = family->is_anchor(other) ||
@@ -455,11 +453,10 @@ static bool hide_others(struct opening *opening, const struct fsdp_family *famil
 	}
 	if (count != all)
 		fsdp_folder_pick(&checkpoint->folder, &checkpoint->dir, picked, count);
-	return true;
 }
 
 /* Some files represent their directory: that is opened. */
-static bool open_whole_directory(struct opening *opening, struct fsdp_error **ret_error)
+static void open_whole_directory(struct opening *opening)
 {
 	struct fsdp_checkpoint *checkpoint = opening->checkpoint;
 	struct fsdp_span name = fsdp_span_last(fsdp_span_text(opening->path), '/');
@@ -468,19 +465,21 @@ static bool open_whole_directory(struct opening *opening, struct fsdp_error **re
 		fsdp_registry_may_anchor(name)) {
 		fsdp_error_free(opening->beside_error);
 		opening->beside_error = NULL;
-		fsdp_fail(ret_error, FSDP_ERROR_NOT_A_CHECKPOINT, FSDP_UNKNOWN,
+		fsdp_fail(&opening->error, FSDP_ERROR_NOT_A_CHECKPOINT, FSDP_UNKNOWN,
 			"one file of a checkpoint in a directory, and HTTP has no directories");
-		return fsdp_error_add_hint(ret_error,
+		fsdp_error_add_hint(&opening->error,
 			"download the directory, or name it at s3://, gs://, az:// or hf://");
+		fsdp_opening_must(opening, false);
 	}
 	if (!opening->has_beside || opening->options->slice)
-		return true;
+		return;
 	fsdp_folder_of_dir(&folder, &opening->beside);
 	const struct fsdp_family *family = fsdp_registry_find_anchor(&folder, name);
 	if (family == NULL)
-		return true;
-	if (family->check_folder != NULL && !family->check_folder(&folder, ret_error))
-		return false;
+		return;
+	if (family->check_folder != NULL)
+		fsdp_opening_must(
+			opening, family->check_folder(&folder, &opening->error));
 	fsdp_reading_note(&opening->reading, "opened the directory that contains %s",
 		opening->path);
 	struct fsdp_span parent = fsdp_span(opening->path,
@@ -489,8 +488,6 @@ static bool open_whole_directory(struct opening *opening, struct fsdp_error **re
 			: (size_t)((const char *)name.data - opening->path) - 1);
 	struct fsdp_span path = fsdp_arena_copy(
 		&checkpoint->arena, parent.size != 0 ? parent : FSDP_SPAN("."));
-	if (path.data == NULL)
-		return fsdp_arena_fail(&checkpoint->arena, ret_error);
 	fsdp_dir_close(&opening->beside);
 	opening->has_beside = false;
 	if (checkpoint->source.fd >= 0)
@@ -498,71 +495,67 @@ static bool open_whole_directory(struct opening *opening, struct fsdp_error **re
 	checkpoint->source = (struct fsdp_source){ .fd = -1 };
 	opening->path = checkpoint->base = (const char *)path.data;
 	fsdp_opening_report(opening, opening->path);
-	return open_directory(opening, ret_error) &&
-	       (!family->one_is_enough || hide_others(opening, family, name, ret_error));
+	open_directory(opening);
+	if (family->one_is_enough)
+		hide_others(opening, family, name);
 }
 
 /* The part of the input that was asked for. */
-static bool cut_slice(const struct fsdp_options *options, struct fsdp_source *source,
-	struct fsdp_error **ret_error)
+static void cut_slice(struct opening *opening, struct fsdp_source *source)
 {
+	const struct fsdp_options *options = opening->options;
 	if (!options->slice)
-		return true;
+		return;
 	uint64_t length = options->slice_length;
 	if (length == FSDP_UNKNOWN && options->slice_offset <= source->size)
 		length = source->size - options->slice_offset;
-	return fsdp_source_slice(
-		source, options->slice_offset, length, source, ret_error);
+	fsdp_opening_must(opening, fsdp_source_slice(source, options->slice_offset,
+					   length, source, &opening->error));
 }
 
-static bool open_file(struct opening *opening, struct fsdp_error **ret_error)
+static void open_file(struct opening *opening)
 {
 	struct fsdp_checkpoint *checkpoint = opening->checkpoint;
 	struct fsdp_source source;
-	if (!fsdp_file_open(checkpoint->remote, opening->path, &source, ret_error))
-		return false;
+	fsdp_opening_must(opening, fsdp_file_open(checkpoint->remote, opening->path,
+					   &source, &opening->error));
 	checkpoint->source = source;
 	fsdp_budget_give(&checkpoint->budget, source.size);
 	checkpoint->path = (const char *)fsdp_arena_copy(
 		&checkpoint->arena, fsdp_span_text(opening->path))
 				   .data;
-	if (checkpoint->path == NULL)
-		return fsdp_arena_fail(&checkpoint->arena, ret_error);
 	const struct fsdp_options *options = opening->options;
-	if (!cut_slice(options, &source, ret_error))
-		return false;
-	if (!fsdp_opening_set_source(opening, source,
-		    fsdp_span_last(fsdp_span_text(opening->path), '/'), ret_error))
-		return false;
+	cut_slice(opening, &source);
+	fsdp_opening_must(
+		opening, fsdp_opening_set_source(opening, source,
+				 fsdp_span_last(fsdp_span_text(opening->path), '/')));
 	bool is_known = options->no_plan || options->plan_beside != NULL;
-	if (!(is_known && options->single_file) && !open_beside(opening, ret_error))
-		return false;
-	return open_whole_directory(opening, ret_error);
+	if (!is_known || !options->single_file)
+		open_beside(opening);
+	open_whole_directory(opening);
 }
 
-static bool open_input(struct opening *opening, struct fsdp_error **ret_error)
+static void open_input(void *context)
 {
-	bool opened;
+	struct opening *opening = context;
+	struct fsdp_checkpoint *checkpoint = opening->checkpoint;
+	struct fsdp_pick pick;
 	if (opening->path_count == 0)
-		return true;
+		return;
 	if (opening->as_set) {
 		/* The set of the one file that was named. */
-		struct fsdp_pick pick;
-		if (!fsdp_pick_set(opening->checkpoint, opening->path, &pick, ret_error))
-			return false;
+		fsdp_pick_set(opening, &pick);
 		look_at_picked(opening, &pick);
-		return report_siblings(opening, ret_error);
+		report_siblings(opening);
+		return;
 	}
 	if (opening->path_count > 1) {
-		struct fsdp_checkpoint *checkpoint = opening->checkpoint;
-		struct fsdp_pick pick;
 		struct fsdp_folder whole;
 		if (opening->options->slice)
-			return fsdp_fail(ret_error, FSDP_ERROR_USAGE, FSDP_UNKNOWN,
-				"a byte range needs one file, but several were given");
-		if (!fsdp_pick_paths(checkpoint, opening->paths, opening->path_count,
-			    &pick, ret_error))
-			return false;
+			fsdp_opening_must(opening,
+				fsdp_fail(&opening->error, FSDP_ERROR_USAGE, FSDP_UNKNOWN,
+					"a byte range needs one file, but several were given"));
+		fsdp_pick_paths(opening, &pick);
 		look_at_picked(opening, &pick);
 		fsdp_folder_of_dir(&whole, &checkpoint->dir);
 		if (anchor_folder(&checkpoint->folder, &whole)) {
@@ -571,22 +564,22 @@ static bool open_input(struct opening *opening, struct fsdp_error **ret_error)
 			fsdp_opening_report(opening, opening->path);
 			checkpoint->folder = whole;
 		}
-		return true;
+		return;
 	}
 	if (strcmp(opening->path, "-") == 0) {
-		struct fsdp_checkpoint *checkpoint = opening->checkpoint;
 		struct fsdp_source source;
-		opened = fsdp_source_drain(STDIN_FILENO,
-				 fsdp_limit(&checkpoint->limits, FSDP_LIMIT_STDIN_BYTES),
-				 &checkpoint->arena, &source, ret_error) &&
-			 cut_slice(opening->options, &source, ret_error) &&
-			 fsdp_opening_set_source(
-				 opening, source, FSDP_SPAN("-"), ret_error);
-	} else if (fsdp_dir_is(opening->checkpoint->remote, opening->path))
-		opened = open_directory(opening, ret_error);
+		fsdp_opening_must(opening,
+			fsdp_source_drain(STDIN_FILENO,
+				fsdp_limit(&checkpoint->limits, FSDP_LIMIT_STDIN_BYTES),
+				&checkpoint->arena, &source, &opening->error));
+		cut_slice(opening, &source);
+		fsdp_opening_must(opening,
+			fsdp_opening_set_source(opening, source, FSDP_SPAN("-")));
+	} else if (fsdp_dir_is(checkpoint->remote, opening->path))
+		open_directory(opening);
 	else
-		opened = open_file(opening, ret_error);
-	return opened && fsdp_opening_enter(opening, ret_error);
+		open_file(opening);
+	fsdp_opening_enter(opening);
 }
 
 /* ---- all steps ---- */
@@ -659,7 +652,8 @@ static enum fsdp_outcome freeze(struct opening *opening, struct fsdp_error **ret
 static enum fsdp_outcome open_all(struct opening *opening, struct fsdp_error **ret_error)
 {
 	enum fsdp_outcome outcome = FSDP_FAILED;
-	if (open_input(opening, ret_error))
+	if (fsdp_model_try(&opening->checkpoint->model, &opening->scratch, open_input,
+		    opening, ret_error))
 		outcome = fsdp_opening_read(opening, ret_error);
 	if (outcome == FSDP_OPENED)
 		outcome = fsdp_opening_complete(opening, ret_error);

@@ -40,10 +40,15 @@ struct opening {
 	unsigned wrapped; /* how many archives were peeled off */
 	struct fsdp_span
 		entered; /* the only file of a directory, which is read; or absent */
-	bool failed;     /* memory ran out in a search */
 	bool as_set;     /* the one file is a rank's: open its set */
 	uint64_t child_count;
+	/* Of a step on the way to the input, which leaves with it: these run within
+	 * fsdp_model_try. */
+	struct fsdp_error *error;
 };
+
+/* Leaves with opening->error unless that is good. */
+void fsdp_opening_must(struct opening *opening, bool good);
 
 /* `head` has room for FSDP_HEAD_BYTES and stays as long as the look. */
 bool fsdp_look_at_head(const struct fsdp_source *source, struct fsdp_span path,
@@ -52,19 +57,19 @@ bool fsdp_look_at_head(const struct fsdp_source *source, struct fsdp_span path,
 /* ---- unwrap.c ---- */
 
 /* Makes this file, or the checkpoint's directory, the input to read. */
-bool fsdp_opening_set_source(struct opening *opening, struct fsdp_source source,
-	struct fsdp_span path, struct fsdp_error **ret_error);
+bool fsdp_opening_set_source(
+	struct opening *opening, struct fsdp_source source, struct fsdp_span path);
 void fsdp_opening_set_folder(struct opening *opening);
 
 /* From the named path to the input to read: through archives and directories around it.
  */
-bool fsdp_opening_enter(struct opening *opening, struct fsdp_error **ret_error);
+void fsdp_opening_enter(struct opening *opening);
 
 /* ---- listing.c ---- */
 
 /* The files of options->listing_path in the place of those of the open directory, which
  * has copies of some. */
-bool fsdp_listing_open(struct opening *opening, struct fsdp_error **ret_error);
+void fsdp_listing_open(struct opening *opening);
 
 /* ---- open.c ---- */
 
@@ -105,12 +110,10 @@ struct fsdp_pick {
 };
 
 /* Several files that the user named. Opens their directory as the checkpoint's. */
-bool fsdp_pick_paths(struct fsdp_checkpoint *checkpoint, const char *const *paths,
-	size_t count, struct fsdp_pick *ret_pick, struct fsdp_error **ret_error);
+void fsdp_pick_paths(struct opening *opening, struct fsdp_pick *ret_pick);
 
 /* One rank's file and the others of its set, in its directory, likewise. */
-bool fsdp_pick_set(struct fsdp_checkpoint *checkpoint, const char *path,
-	struct fsdp_pick *ret_pick, struct fsdp_error **ret_error);
+void fsdp_pick_set(struct opening *opening, struct fsdp_pick *ret_pick);
 
 /*
  * Something did not open. The files of the directory that were not read yet are searched

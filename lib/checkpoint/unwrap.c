@@ -14,7 +14,6 @@
  * its set. Opens the directory, but none of the files; never leaves it.
  */
 
-/* NULL: out of memory. */
 static const char *parent_of(struct fsdp_arena *arena, const char *path)
 {
 	const char *slash = strrchr(path, '/');
@@ -26,30 +25,25 @@ static const char *parent_of(struct fsdp_arena *arena, const char *path)
 	return (const char *)fsdp_arena_copy(arena, fsdp_span(path, size)).data;
 }
 
-static bool open_folder(struct fsdp_checkpoint *checkpoint, const char *path, size_t room,
-	struct fsdp_pick *pick, struct fsdp_error **ret_error)
+static void open_folder(struct opening *opening, size_t room, struct fsdp_pick *pick)
 {
+	struct fsdp_checkpoint *checkpoint = opening->checkpoint;
 	struct fsdp_arena *arena = &checkpoint->arena;
-	*pick = (struct fsdp_pick){ .folder = parent_of(arena, path) };
-	if (pick->folder == NULL)
-		return fsdp_arena_fail(arena, ret_error);
-	if (!fsdp_dir_open(checkpoint->remote, pick->folder, arena, &checkpoint->limits,
-		    &checkpoint->dir, ret_error))
-		return false;
+	*pick = (struct fsdp_pick){ .folder = parent_of(arena, opening->path) };
+	fsdp_opening_must(
+		opening, fsdp_dir_open(checkpoint->remote, pick->folder, arena,
+				 &checkpoint->limits, &checkpoint->dir, &opening->error));
 	checkpoint->has_dir = true;
 	pick->positions = FSDP_TAKE(
 		arena, pick->positions, fsdp_dir_count(&checkpoint->dir) + room);
-	return pick->positions != NULL || fsdp_arena_fail(arena, ret_error);
 }
 
 /* A file, and in the directory of the first. */
-static bool check_path(struct fsdp_checkpoint *checkpoint, const char *path,
-	const char *folder, struct fsdp_error **ret_error)
+static void check_path(struct opening *opening, const char *path, const char *folder)
 {
+	struct fsdp_checkpoint *checkpoint = opening->checkpoint;
 	const char *problem = NULL;
 	const char *parent = parent_of(&checkpoint->arena, path);
-	if (parent == NULL)
-		return fsdp_arena_fail(&checkpoint->arena, ret_error);
 	if (strcmp(path, "-") == 0)
 		problem = "standard input is a checkpoint of its own";
 	else if (fsdp_dir_is(checkpoint->remote, path))
@@ -57,62 +51,56 @@ static bool check_path(struct fsdp_checkpoint *checkpoint, const char *path,
 	else if (!fsdp_dir_is_same(parent, folder))
 		problem = "the files of one checkpoint are in one directory";
 	if (problem == NULL)
-		return true;
-	fsdp_fail(ret_error, FSDP_ERROR_USAGE, FSDP_UNKNOWN, "%s", problem);
-	fsdp_error_add_path(ret_error, path);
-	return fsdp_error_add_hint(ret_error, "--separate answers for each of them");
+		return;
+	fsdp_fail(&opening->error, FSDP_ERROR_USAGE, FSDP_UNKNOWN, "%s", problem);
+	fsdp_error_add_path(&opening->error, path);
+	fsdp_error_add_hint(&opening->error, "--separate answers for each of them");
+	fsdp_opening_must(opening, false);
 }
 
-static bool add_position(const struct fsdp_dir *dir, const char *path,
-	struct fsdp_pick *pick, struct fsdp_error **ret_error)
+static void add_position(
+	struct opening *opening, const char *path, struct fsdp_pick *pick)
 {
+	const struct fsdp_dir *dir = &opening->checkpoint->dir;
 	struct fsdp_span name = fsdp_span_last(fsdp_span_text(path), '/');
 	struct fsdp_source source;
 	size_t position;
 	/* What is not there or no file is refused where files are opened. */
 	if (!fsdp_dir_position(dir, name, &position) ||
 		fsdp_dir_entry(dir, position)->kind != FSDP_ENTRY_FILE)
-		return fsdp_dir_source(dir, name, &source, ret_error);
-	pick->positions[pick->count++] = (uint32_t)position;
-	return true;
+		fsdp_opening_must(
+			opening, fsdp_dir_source(dir, name, &source, &opening->error));
+	else
+		pick->positions[pick->count++] = (uint32_t)position;
 }
 
-bool fsdp_pick_paths(struct fsdp_checkpoint *checkpoint, const char *const *paths,
-	size_t count, struct fsdp_pick *ret_pick, struct fsdp_error **ret_error)
+void fsdp_pick_paths(struct opening *opening, struct fsdp_pick *ret_pick)
 {
 	/* Before it is opened: that of a directory may not be a named one. */
-	const char *folder = parent_of(&checkpoint->arena, paths[0]);
-	if (folder == NULL)
-		return fsdp_arena_fail(&checkpoint->arena, ret_error);
+	const char *folder = parent_of(&opening->checkpoint->arena, opening->path);
+	size_t count = opening->path_count, kept = 0;
 	for (size_t i = 0; i < count; i++)
-		if (!check_path(checkpoint, paths[i], folder, ret_error))
-			return false;
-	if (!open_folder(checkpoint, paths[0], count, ret_pick, ret_error))
-		return false;
+		check_path(opening, opening->paths[i], folder);
+	open_folder(opening, count, ret_pick);
 	for (size_t i = 0; i < count; i++)
-		if (!add_position(&checkpoint->dir, paths[i], ret_pick, ret_error))
-			return false;
-	size_t kept = 0;
+		add_position(opening, opening->paths[i], ret_pick);
 	FSDP_SORT(
 		ret_pick->positions, ret_pick->count, FSDP_BY_VALUE(ret_pick->positions));
 	for (size_t i = 1; i < ret_pick->count; i++)
 		if (ret_pick->positions[i] != ret_pick->positions[kept])
 			ret_pick->positions[++kept] = ret_pick->positions[i];
 	ret_pick->count = kept + 1;
-	return true;
 }
 
-bool fsdp_pick_set(struct fsdp_checkpoint *checkpoint, const char *path,
-	struct fsdp_pick *ret_pick, struct fsdp_error **ret_error)
+void fsdp_pick_set(struct opening *opening, struct fsdp_pick *ret_pick)
 {
 	struct fsdp_folder whole;
 	bool sure;
-	if (!open_folder(checkpoint, path, 1, ret_pick, ret_error))
-		return false;
-	fsdp_folder_of_dir(&whole, &checkpoint->dir);
+	open_folder(opening, 1, ret_pick);
+	fsdp_folder_of_dir(&whole, &opening->checkpoint->dir);
 	ret_pick->count = fsdp_rank_siblings(&whole,
-		fsdp_span_last(fsdp_span_text(path), '/'), ret_pick->positions, &sure);
-	return true;
+		fsdp_span_last(fsdp_span_text(opening->path), '/'), ret_pick->positions,
+		&sure);
 }
 
 /*
@@ -124,10 +112,11 @@ enum { PEEK_FILES = 64, PEEK_MOST = 1024 };
 
 /* ---- looking ---- */
 
-bool fsdp_opening_set_source(struct opening *opening, struct fsdp_source source,
-	struct fsdp_span path, struct fsdp_error **ret_error)
+bool fsdp_opening_set_source(
+	struct opening *opening, struct fsdp_source source, struct fsdp_span path)
 {
-	if (!fsdp_look_at_head(&source, path, opening->head, &opening->look, ret_error))
+	if (!fsdp_look_at_head(
+		    &source, path, opening->head, &opening->look, &opening->error))
 		return false;
 	opening->checkpoint->source = source;
 	opening->checkpoint->is_folder = false;
@@ -146,48 +135,49 @@ void fsdp_opening_set_folder(struct opening *opening)
 }
 
 /* Peels compressed wrappers and tars off, as long as they lead somewhere. */
-static bool unwrap(struct opening *opening, struct fsdp_error **ret_error)
+static void unwrap(struct opening *opening)
 {
 	struct fsdp_checkpoint *checkpoint = opening->checkpoint;
 	uint64_t most = fsdp_limit(&checkpoint->limits, FSDP_LIMIT_NESTING);
 	while (opening->look.folder == NULL &&
 		fsdp_archive_kind(opening->look.head) != NULL) {
 		if (opening->wrapped++ >= most)
-			return fsdp_fail_limit(ret_error, FSDP_LIMIT_NESTING, most);
+			fsdp_opening_must(opening, fsdp_fail_limit(&opening->error,
+							   FSDP_LIMIT_NESTING, most));
 		fsdp_vec_init(&checkpoint->packed, &checkpoint->arena,
 			sizeof(struct fsdp_packed));
-		if (!fsdp_archive_unpack(&opening->look.source, &checkpoint->arena,
-			    &checkpoint->limits, opening->look.path,
-			    &checkpoint->model.findings, &checkpoint->packed, ret_error))
-			return false;
-		if (checkpoint->packed.count == 0) {
-			fsdp_fail(ret_error, FSDP_ERROR_NOT_A_CHECKPOINT, FSDP_UNKNOWN,
-				"this archive has no files");
-			return false;
-		}
+		fsdp_opening_must(
+			opening, fsdp_archive_unpack(&opening->look.source,
+					 &checkpoint->arena, &checkpoint->limits,
+					 opening->look.path, &checkpoint->model.findings,
+					 &checkpoint->packed, &opening->error));
+		if (checkpoint->packed.count == 0)
+			fsdp_opening_must(opening,
+				fsdp_fail(&opening->error, FSDP_ERROR_NOT_A_CHECKPOINT,
+					FSDP_UNKNOWN, "this archive has no files"));
 		if (checkpoint->packed.count > 1) {
 			/* The members of the archive. A member that a plain tar stores as
 			 * is has an offset in the tar, unless it was inside of another
 			 * archive. */
 			struct fsdp_look file = opening->look;
-			if (!fsdp_folder_of_packed(&checkpoint->folder,
-				    &checkpoint->packed, &checkpoint->arena, ret_error))
-				return false;
+			fsdp_opening_must(
+				opening, fsdp_folder_of_packed(&checkpoint->folder,
+						 &checkpoint->packed, &checkpoint->arena,
+						 &opening->error));
 			fsdp_opening_set_folder(opening);
 			if (opening->wrapped == 1 && fsdp_archive_is_tar(file.head)) {
 				opening->look.source = file.source;
 				opening->look.tar = file.path;
 			}
-			return true;
+			return;
 		}
 		const struct fsdp_packed *only = fsdp_vec_at(&checkpoint->packed, 0);
 		struct fsdp_span name = only->name.data != NULL
 						? fsdp_span_last(only->name, '/')
 						: opening->look.path;
-		if (!fsdp_opening_set_source(opening, only->source, name, ret_error))
-			return false;
+		fsdp_opening_must(
+			opening, fsdp_opening_set_source(opening, only->source, name));
 	}
-	return true;
 }
 
 /* ---- directories that only lead to a checkpoint ---- */
@@ -203,19 +193,19 @@ static bool bids_on_child(struct opening *opening, const struct fsdp_entry *entr
 	struct fsdp_folder folder;
 	bool bids = false;
 	fsdp_arena_init(&own, &opening->checkpoint->budget);
-	if (fsdp_folder_open_child(&opening->checkpoint->folder, entry->name, &own,
-		    &opening->checkpoint->limits, &child, &folder, &error)) {
+	bool opened = fsdp_folder_open_child(&opening->checkpoint->folder, entry->name,
+		&own, &opening->checkpoint->limits, &child, &folder, &error);
+	if (opened) {
 		struct fsdp_look look = { .folder = &folder };
 		const struct fsdp_family *family = fsdp_registry_choose(&look);
 		bids = family != NULL || fsdp_registry_lead(&folder) != NULL;
 		*ret_refused = family != NULL && family->is_refused ? family : NULL;
 		fsdp_dir_close(&child);
-	} else {
-		opening->failed |=
-			error == NULL || fsdp_error_code(error) == FSDP_ERROR_MEMORY;
-		fsdp_error_cleanup(&error);
 	}
 	fsdp_arena_done(&own);
+	if (!opened && fsdp_error_code(error) == FSDP_ERROR_MEMORY)
+		fsdp_model_leave(&opening->checkpoint->model, NULL);
+	fsdp_error_free(error);
 	return bids;
 }
 
@@ -243,25 +233,20 @@ static bool bids_on_file(
 }
 
 /* A subdirectory becomes the one to read. */
-static bool enter_folder(
-	struct opening *opening, struct fsdp_span name, struct fsdp_error **ret_error)
+static void enter_folder(struct opening *opening, struct fsdp_span name)
 {
 	struct fsdp_checkpoint *checkpoint = opening->checkpoint;
 	struct fsdp_dir dir;
 	struct fsdp_folder folder;
-	if (!fsdp_folder_open_child(&checkpoint->folder, name, &checkpoint->arena,
-		    &checkpoint->limits, &dir, &folder, ret_error))
-		return false;
+	fsdp_opening_must(opening,
+		fsdp_folder_open_child(&checkpoint->folder, name, &checkpoint->arena,
+			&checkpoint->limits, &dir, &folder, &opening->error));
 	checkpoint->folder = folder;
 	/* Names of members of an archive are relative to this directory of it. */
-	if (folder.dir == NULL) {
+	if (folder.dir == NULL)
 		checkpoint->base = fsdp_opening_join(
 			opening, checkpoint->base != NULL ? checkpoint->base : "", name);
-		if (checkpoint->base == NULL &&
-			!fsdp_arena_fail(&checkpoint->arena, ret_error))
-			return false;
-	}
-	if (folder.dir != NULL) {
+	else {
 		if (opening->has_beside)
 			fsdp_dir_close(&opening->beside);
 		opening->beside = checkpoint->dir;
@@ -272,53 +257,48 @@ static bool enter_folder(
 		checkpoint->folder.dir = &checkpoint->dir;
 	}
 	fsdp_opening_set_folder(opening);
-	return true;
 }
 
-static bool enter(struct opening *opening, const struct fsdp_entry *entry,
-	struct fsdp_error **ret_error)
+static void enter(struct opening *opening, const struct fsdp_entry *entry)
 {
 	const char *slash = opening->path[strlen(opening->path) - 1] == '/' ? "" : "/";
 	fsdp_reading_note(&opening->reading, "opened %s%s%s, the only checkpoint in %s",
 		opening->path, slash, (const char *)entry->name.data, opening->path);
 	struct fsdp_source source;
-	if (entry->kind != FSDP_ENTRY_FILE)
-		return enter_folder(opening, entry->name, ret_error);
+	if (entry->kind != FSDP_ENTRY_FILE) {
+		enter_folder(opening, entry->name);
+		return;
+	}
 	opening->entered = entry->name;
-	if (fsdp_folder_source(
-		    &opening->checkpoint->folder, entry->name, &source, ret_error) &&
-		fsdp_opening_set_source(opening, source, entry->name, ret_error))
-		return true;
 	const char *path = fsdp_opening_join(opening, opening->path, entry->name);
-	return fsdp_error_add_path(ret_error, path != NULL ? path : opening->path);
+	fsdp_opening_must(
+		opening, (fsdp_folder_source(&opening->checkpoint->folder, entry->name,
+				  &source, &opening->error) &&
+				 fsdp_opening_set_source(opening, source, entry->name)) ||
+				 fsdp_error_add_path(&opening->error, path));
 }
 
 /* The target of a directory that only leads to another, step by step. */
-static bool follow_lead(struct opening *opening, struct fsdp_error **ret_error)
+static void follow_lead(struct opening *opening)
 {
 	struct fsdp_folder *folder = &opening->checkpoint->folder;
 	const struct fsdp_family *family =
 		opening->look.folder != NULL ? fsdp_registry_lead(folder) : NULL;
 	struct fsdp_lead lead;
 	if (family == NULL)
-		return true;
-	if (!family->leads_to(&opening->reading, folder, &lead, ret_error))
-		return false;
+		return;
+	fsdp_opening_must(opening,
+		family->leads_to(&opening->reading, folder, &lead, &opening->error));
 	fsdp_reading_note(&opening->reading, "opened %s of the %s %s, %s",
 		(const char *)lead.path.data, family->title, opening->path, lead.why);
 	while (lead.path.size != 0) {
 		struct fsdp_span first = fsdp_span_first(lead.path, '/');
-		struct fsdp_span name =
-			fsdp_arena_copy(&opening->checkpoint->arena, first);
-		if (name.data == NULL)
-			return fsdp_arena_fail(&opening->checkpoint->arena, ret_error);
-		if (!enter_folder(opening, name, ret_error))
-			return false;
+		enter_folder(
+			opening, fsdp_arena_copy(&opening->checkpoint->arena, first));
 		first.size += first.size != lead.path.size;
 		lead.path = fsdp_span(
 			lead.path.data + first.size, lead.path.size - first.size);
 	}
-	return true;
 }
 
 /* What could be meant one level down. Of checkpoints that can only be named the first one
@@ -384,37 +364,37 @@ static bool has_others_below(
 }
 
 /* One level down, if nothing is here and exactly one thing is there. */
-static bool search_below(struct opening *opening, struct fsdp_error **ret_error)
+static void search_below(struct opening *opening)
 {
 	struct fsdp_candidates folders = { .count = 0 }, files = { .count = 0 };
 	if (opening->look.folder == NULL)
-		return true;
-	if (!follow_lead(opening, ret_error))
-		return false;
+		return;
+	follow_lead(opening);
 	if (fsdp_registry_choose(&opening->look) != NULL)
-		return true;
+		return;
 	list_below(opening, &folders, &files);
-	if (opening->failed)
-		return fsdp_arena_fail(&opening->checkpoint->arena, ret_error);
-	if (folders.count > 1)
-		return fsdp_candidates_fail(&folders, "checkpoints", ret_error);
 	const struct fsdp_candidates *found = folders.count != 0 ? &folders : &files;
-	if (fsdp_foreign_has_dumps(&opening->look))
-		return fsdp_foreign(&opening->look, ret_error);
-	if (found->count > 1)
-		return fsdp_candidates_fail(
-			found, "separate checkpoints; name one of them", ret_error);
+	bool dumps = fsdp_foreign_has_dumps(&opening->look);
+	const char *what = folders.count > 1  ? "checkpoints"
+			   : found->count > 1 ? "separate checkpoints; name one of them"
+			   : found->count != 0 && has_others_below(opening, &found->last)
+				   ? "checkpoint next to directories of others"
+				   : NULL;
+	if (dumps && folders.count <= 1)
+		fsdp_opening_must(opening, fsdp_foreign(&opening->look, &opening->error));
+	if (what != NULL)
+		fsdp_opening_must(
+			opening, fsdp_candidates_fail(found, what, &opening->error));
 	if (found->count == 0)
-		return true;
-	if (has_others_below(opening, &found->last))
-		return fsdp_candidates_fail(
-			found, "checkpoint next to directories of others", ret_error);
-	return enter(opening, &found->last, ret_error) && follow_lead(opening, ret_error);
+		return;
+	enter(opening, &found->last);
+	follow_lead(opening);
 }
 
-bool fsdp_opening_enter(struct opening *opening, struct fsdp_error **ret_error)
+void fsdp_opening_enter(struct opening *opening)
 {
 	/* The only file of a directory may be a tar. */
-	return unwrap(opening, ret_error) && search_below(opening, ret_error) &&
-	       unwrap(opening, ret_error);
+	unwrap(opening);
+	search_below(opening);
+	unwrap(opening);
 }

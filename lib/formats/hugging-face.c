@@ -122,17 +122,15 @@ static bool leads_to(struct fsdp_reading *reading, const struct fsdp_folder *fol
 		    reading->limits, &dir, &snapshots, ret_error))
 		return false;
 	bool chosen = choose(&snapshots, revision, &name, &is_named, ret_error);
-	if (chosen) {
-		size_t size = sizeof "snapshots/" - 1 + name.size;
-		char *path = fsdp_arena_take(arena, size + 1, 1);
-		if (path != NULL)
-			snprintf(path, size + 1, "snapshots/%s", (const char *)name.data);
-		ret_lead->path = fsdp_span(path, path != NULL ? size : 0);
-		ret_lead->why = is_named ? "from refs/main" : "the only one";
-		chosen = path != NULL || fsdp_arena_fail(arena, ret_error);
-	}
 	fsdp_dir_close(&dir);
-	return chosen;
+	if (!chosen)
+		return false;
+	size_t size = sizeof "snapshots/" - 1 + name.size;
+	char *path = fsdp_arena_take(arena, size + 1, 1);
+	snprintf(path, size + 1, "snapshots/%s", (const char *)name.data);
+	ret_lead->path = fsdp_span(path, size);
+	ret_lead->why = is_named ? "from refs/main" : "the only one";
+	return true;
 }
 
 const struct fsdp_family fsdp_family_hub_cache = {
