@@ -306,6 +306,14 @@ static inline void *fsdp_vec_of(
 	return fsdp_vec_place(vec, index, item_size);
 }
 
+/* Of each item of an array, including those that are added on the way; it may be left as
+ * any loop. */
+#define FSDP_ITEMS(type, item, vec)                                                      \
+	for (size_t item##_at = 0, item##_next = 0;                                      \
+		item##_at < (vec)->count && item##_next == item##_at; item##_at++)       \
+		for (type *item = fsdp_vec_at(vec, item##_at); item##_next == item##_at; \
+			item##_next++)
+
 /* Sorts the items. Mostly they nearly are in order, and each moves a few places down; if
  * they move far, a copy is sorted. False when out of memory. */
 bool fsdp_vec_sort(struct fsdp_vec *vec, int (*compare)(const void *, const void *))

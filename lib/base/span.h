@@ -35,6 +35,14 @@ static inline struct fsdp_span fsdp_span_text(const char *text)
 /* Items of an array. */
 #define FSDP_COUNT(array) (sizeof(array) / sizeof *(array))
 
+/* Of each `i` below a count: `item` has the value, an expression of `i`. It may be left
+ * as any loop, and the count may change on the way.
+ *	FSDP_EACH(i, model->files.count, file, fsdp_model_file(model, i)) */
+#define FSDP_EACH(i, count, item, value)                     \
+	for (__typeof__((count) + 0) i = 0, item##_next = 0; \
+		i < (count) && item##_next == i; i++)        \
+		for (__typeof__(value) item = value; item##_next == i; item##_next++)
+
 /* The arguments of "%.*s" for a span, or for its first bytes; and that of "%llu". */
 #define FSDP_TEXT_MOST(span, most) \
 	(int)((span).size < (most) ? (span).size : (most)), (const char *)(span).data

@@ -118,8 +118,7 @@ static bool has_value(
 static bool check_files(const struct fsdp_model *model, struct fsdp_error **ret_error)
 {
 	uint32_t tensor = 0, value = 0;
-	for (uint32_t i = 0; i < model->files.count; i++) {
-		const struct fsdp_file_record *file = fsdp_model_file(model, i);
+	FSDP_EACH(i, model->files.count, file, fsdp_model_file(model, i)) {
 		if (!fsdp_has_rank(file->rank) || file->first_tensor < tensor ||
 			file->first_tensor > model->tensors.count ||
 			file->first_value < value ||
@@ -136,8 +135,7 @@ static bool check_files(const struct fsdp_model *model, struct fsdp_error **ret_
 static bool check_tensors(const struct fsdp_model *model, struct fsdp_error **ret_error)
 {
 	uint64_t pieces = 0;
-	for (uint32_t i = 0; i < model->tensors.count; i++) {
-		const struct fsdp_tensor_record *tensor = fsdp_model_tensor(model, i);
+	FSDP_EACH(i, model->tensors.count, tensor, fsdp_model_tensor(model, i)) {
 		if (!has_tensor(model, tensor) ||
 			!fsdp_has_range(
 				&model->pieces, tensor->first_piece, tensor->piece_count))
@@ -151,8 +149,7 @@ static bool check_tensors(const struct fsdp_model *model, struct fsdp_error **re
 
 static bool check_pieces(const struct fsdp_model *model, struct fsdp_error **ret_error)
 {
-	for (uint32_t i = 0; i < model->pieces.count; i++) {
-		const struct fsdp_piece_record *piece = fsdp_model_piece(model, i);
+	FSDP_EACH(i, model->pieces.count, piece, fsdp_model_piece(model, i)) {
 		const struct fsdp_tensor_record *tensor =
 			piece->tensor < model->tensors.count
 				? fsdp_model_tensor(model, piece->tensor)
@@ -187,8 +184,7 @@ static bool has_components(const struct fsdp_model *model, const struct fsdp_ext
 /* Visits come after their parent, and after the first visit of the same module. */
 static bool check_modules(const struct fsdp_model *model, struct fsdp_error **ret_error)
 {
-	for (uint32_t i = 0; i < model->modules.count; i++) {
-		const struct fsdp_module_record *module = fsdp_model_module(model, i);
+	FSDP_EACH(i, model->modules.count, module, fsdp_model_module(model, i)) {
 		bool below = i == 0 ? module->parent == FSDP_NONE : module->parent < i;
 		if (!below || !(module->same_as < i || module->same_as == FSDP_NONE) ||
 			!fsdp_has_name(model, module->name) ||
@@ -204,8 +200,7 @@ static bool check_modules(const struct fsdp_model *model, struct fsdp_error **re
 
 static bool check_units(const struct fsdp_model *model, struct fsdp_error **ret_error)
 {
-	for (uint32_t i = 0; i < model->units.count; i++) {
-		const struct fsdp_unit_record *unit = fsdp_model_unit(model, i);
+	FSDP_EACH(i, model->units.count, unit, fsdp_model_unit(model, i))
 		if (unit->module >= model->modules.count ||
 			!fsdp_may_be_item(&model->meshes, unit->mesh) ||
 			!fsdp_may_be_item(&model->flats, unit->flat) ||
@@ -213,63 +208,51 @@ static bool check_units(const struct fsdp_model *model, struct fsdp_error **ret_
 				&model->unit_fqns, unit->first_fqn, unit->fqn_count))
 			return fail_check(
 				ret_error, "unit", i, "a module or a parameter");
-	}
-	for (uint32_t i = 0; i < model->unit_fqns.count; i++) {
-		const struct fsdp_unit_fqn_record *fqn = fsdp_model_unit_fqn(model, i);
+	FSDP_EACH(i, model->unit_fqns.count, fqn, fsdp_model_unit_fqn(model, i))
 		if (!(fqn->relative == FSDP_NONE ||
 			    fsdp_has_name(model, fqn->relative)) ||
 			!fsdp_has_name(model, fqn->full) ||
 			!fsdp_may_be_item(&model->placements, fqn->placement))
 			return fail_check(ret_error, "unit's parameter", i, "a name");
-	}
 	return true;
 }
 
 static bool check_flats(const struct fsdp_model *model, struct fsdp_error **ret_error)
 {
-	for (uint32_t i = 0; i < model->flats.count; i++) {
-		const struct fsdp_flat_record *flat = fsdp_model_flat(model, i);
+	FSDP_EACH(i, model->flats.count, flat, fsdp_model_flat(model, i))
 		if (flat->shards == 0 ||
 			!fsdp_has_range(&model->flat_entries, flat->first_entry,
 				flat->entry_count) ||
 			!fsdp_has_range(
 				&model->flat_ties, flat->first_tie, flat->tie_count))
 			return fail_check(ret_error, "flat parameter", i, "an entry");
-	}
-	for (uint32_t i = 0; i < model->flat_entries.count; i++) {
-		const struct fsdp_flat_entry_record *entry =
-			fsdp_model_flat_entry(model, i);
+	FSDP_EACH(i, model->flat_entries.count, entry, fsdp_model_flat_entry(model, i))
 		if (!(entry->fqn == FSDP_NONE || fsdp_has_name(model, entry->fqn)) ||
 			entry->dims > FSDP_DIMS_MAX ||
 			!fsdp_may_have_ints(model, entry->shape, entry->dims))
 			return fail_check(ret_error, "entry", i, "a name");
-	}
 	for (uint32_t i = 0; i < model->flat_modules.count; i++) {
 		const struct fsdp_flat_module *of = fsdp_vec_at(&model->flat_modules, i);
 		if (!fsdp_has_name(model, of->module) || of->flat >= model->flats.count)
 			return fail_check(
 				ret_error, "unit of a flat parameter", i, "a name");
 	}
-	for (uint32_t i = 0; i < model->flat_ties.count; i++) {
-		const struct fsdp_flat_tie_record *tie = fsdp_model_flat_tie(model, i);
+	FSDP_EACH(i, model->flat_ties.count, tie, fsdp_model_flat_tie(model, i))
 		if (!fsdp_has_name(model, tie->fqn) ||
 			!fsdp_has_name(model, tie->same_as))
 			return fail_check(ret_error, "tie", i, "a name");
-	}
 	return true;
 }
 
 static bool check_planned(const struct fsdp_model *model, struct fsdp_error **ret_error)
 {
-	for (uint32_t i = 0; i < model->planned.count; i++) {
-		const struct fsdp_planned *planned = fsdp_model_planned(model, i);
+	FSDP_EACH(i, model->planned.count, planned, fsdp_model_planned(model, i))
 		if (!fsdp_has_name(model, planned->name) ||
 			planned->dims > FSDP_DIMS_MAX ||
 			!fsdp_has_ints(model, planned->shape, planned->dims) ||
 			!(planned->shared_with == FSDP_NONE ||
 				fsdp_has_name(model, planned->shared_with)))
 			return fail_check(ret_error, "planned parameter", i, "a name");
-	}
 	return true;
 }
 
@@ -284,43 +267,32 @@ bool fsdp_model_check(const struct fsdp_model *model, struct fsdp_error **ret_er
 			!fail_check(ret_error, "counter", 0, "a tensor")) ||
 		!check_files(model, ret_error))
 		return false;
-	for (uint32_t i = 0; i < model->extents.count; i++) {
-		const struct fsdp_extent *extent = fsdp_model_extent(model, i);
+	FSDP_EACH(i, model->extents.count, extent, fsdp_model_extent(model, i))
 		if (extent->file >= model->files.count ||
 			!fsdp_may_be_item(&model->keys, extent->key))
 			return fail_check(ret_error, "extent", i, "a file or a key");
-	}
 	if (!check_tensors(model, ret_error) || !check_pieces(model, ret_error))
 		return false;
 	for (uint32_t i = 0; i < model->values.count; i++)
 		if (!has_value(model, fsdp_model_value(model, i)))
 			return fail_check(ret_error, "value", i, "a name or a file");
-	for (uint32_t i = 0; i < model->settings.count; i++) {
-		const struct fsdp_setting *setting = fsdp_model_setting(model, i);
+	FSDP_EACH(i, model->settings.count, setting, fsdp_model_setting(model, i))
 		if (setting->end <= i || setting->end > model->settings.count ||
 			setting->file >= model->files.count)
 			return fail_check(ret_error, "setting", i, "an end or a file");
-	}
-	for (uint32_t i = 0; i < model->extras.count; i++) {
-		const struct fsdp_extra *extra = fsdp_model_extra(model, i);
+	FSDP_EACH(i, model->extras.count, extra, fsdp_model_extra(model, i))
 		if (!has_components(model, extra) ||
 			!fsdp_may_be_item(&model->quantizers, extra->quantizer) ||
 			!fsdp_may_be_item(&model->placements, extra->placement))
 			return fail_check(ret_error, "tensor's fact", i,
 				"a component, a quantizer or a placement");
-	}
-	for (uint32_t i = 0; i < model->meshes.count; i++) {
-		const struct fsdp_mesh_record *mesh = fsdp_model_mesh(model, i);
+	FSDP_EACH(i, model->meshes.count, mesh, fsdp_model_mesh(model, i))
 		if (!fsdp_has_ints(model, mesh->shape, mesh->dims) ||
 			!fsdp_may_have_ints(model, mesh->ranks, mesh->rank_count))
 			return fail_check(ret_error, "mesh", i, "a rank");
-	}
-	for (uint32_t i = 0; i < model->placements.count; i++) {
-		const struct fsdp_placement_record *placement =
-			fsdp_model_placement(model, i);
+	FSDP_EACH(i, model->placements.count, placement, fsdp_model_placement(model, i))
 		if (!fsdp_may_be_item(&model->meshes, placement->mesh))
 			return fail_check(ret_error, "placement", i, "a mesh");
-	}
 	for (uint32_t i = 0; i < model->class_hints.count; i++) {
 		const struct fsdp_class_hint *hint = fsdp_vec_at(&model->class_hints, i);
 		if (!fsdp_has_name(model, hint->raw_name))
@@ -772,8 +744,7 @@ void fsdp_build_take_back(
 	fsdp_vec_truncate(&model->values, values);
 	if (model->counter >= tensors)
 		model->counter = FSDP_NONE;
-	for (size_t i = 0; i < model->files.count; i++) {
-		struct fsdp_file_record *file = fsdp_model_file(model, i);
+	FSDP_EACH(i, model->files.count, file, fsdp_model_file(model, i)) {
 		file->first_tensor = (uint32_t)fsdp_min(file->first_tensor, tensors);
 		file->first_value = (uint32_t)fsdp_min(file->first_value, values);
 	}

@@ -270,8 +270,7 @@ static bool is_step(const struct fsdp_entry *entry)
 
 static bool has_steps(const struct fsdp_folder *folder)
 {
-	for (size_t i = 0; i < folder->count; i++) {
-		struct fsdp_entry entry = fsdp_folder_entry(folder, i);
+	FSDP_EACH(i, folder->count, entry, fsdp_folder_entry(folder, i)) {
 
 		if (is_step(&entry))
 			return true;
@@ -440,8 +439,7 @@ static bool has_weights(const struct fsdp_discover *below, const char *path)
 {
 	size_t size = strlen(path);
 
-	for (size_t i = 0; i < below->found.count; i++) {
-		const char *found = fsdp_discover_path(below, i);
+	FSDP_EACH(i, below->found.count, found, fsdp_discover_path(below, i))
 		if (strncmp(found, path, size) == 0 &&
 			(found[size] == '\0' ||
 				(found[size] == '/' &&
@@ -449,7 +447,6 @@ static bool has_weights(const struct fsdp_discover *below, const char *path)
 						"diffusion_pytorch_model.safetensors diffusion_pytorch_model.bin "
 						"model.safetensors pytorch_model.bin"))))
 			return true;
-	}
 	return false;
 }
 
@@ -460,11 +457,10 @@ static bool is_no_model(struct fsdp_discover *below, const char *path)
 		"preprocessor_config.json", "processor_config.json",
 		"scheduler_config.json" };
 
-	for (size_t i = 0; i < FSDP_COUNT(names); i++) {
-		const char *file = below_join(below, path, fsdp_span_text(names[i]));
+	FSDP_EACH(i, FSDP_COUNT(names), file,
+		below_join(below, path, fsdp_span_text(names[i])))
 		if (file != NULL && fsdp_path_exists(below->remote, file))
 			return i > 0;
-	}
 	return false;
 }
 
@@ -519,8 +515,7 @@ static void look_at_folder(struct fsdp_discover *below,
 	struct fsdp_span plan = { 0 };
 	size_t count = 0;
 
-	for (size_t i = 0; i < folder->count; i++) {
-		struct fsdp_entry entry = fsdp_folder_entry(folder, i);
+	FSDP_EACH(i, folder->count, entry, fsdp_folder_entry(folder, i)) {
 
 		if (entry.kind == FSDP_ENTRY_FILE && fsdp_plan_has_name(entry.name)) {
 			plan = entry.name;
@@ -634,14 +629,12 @@ static bool look(const char *path, bool is_run, const struct fsdp_options *optio
 	/* Of the parts that pipelines list, keeps those that cannot be loaded. */
 	size_t kept = 0;
 
-	for (size_t i = 0; i < below->parts.count; i++) {
-		struct fsdp_discover_part *part = fsdp_vec_at(&below->parts, i);
+	FSDP_ITEMS(struct fsdp_discover_part, part, &below->parts)
 		if (!part->is_there ||
 			!(part->has_no_weights || has_weights(below, part->path) ||
 				is_no_model(below, part->path)))
 			*(struct fsdp_discover_part *)fsdp_vec_at(&below->parts, kept++) =
 				*part;
-	}
 	fsdp_vec_truncate(&below->parts, kept);
 	if (below->failed) {
 		fsdp_arena_fail(&below->arena, ret_error);

@@ -276,8 +276,7 @@ static bool parse_lines(struct fsdp_document *document, struct fsdp_span bytes,
 	uint64_t sum = UINT64_C(14695981039346656037), in_front = sum;
 	bool in_text = false, escaped = false;
 
-	for (size_t i = 0; i < bytes.size; i++) {
-		unsigned char byte = bytes.data[i];
+	FSDP_EACH(i, bytes.size, byte, bytes.data[i]) {
 
 		if (!in_text && memchr(" \t\r\n", byte, 4) != NULL)
 			continue;

@@ -102,8 +102,7 @@ bool fsdp_dtype_may_be(struct fsdp_span name)
 {
 	static const char *const families[] = { "float", "bfloat", "complex", "bcomplex",
 		"int", "uint", "qint", "quint", "bits" };
-	for (size_t i = 0; i < FSDP_COUNT(families); i++) {
-		struct fsdp_span family = fsdp_span_text(families[i]);
+	FSDP_EACH(i, FSDP_COUNT(families), family, fsdp_span_text(families[i])) {
 		size_t at = family.size;
 		if (!fsdp_span_begins(name, family) || at == name.size ||
 			name.data[at] < '0' || name.data[at] > '9')

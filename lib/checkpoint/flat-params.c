@@ -274,9 +274,8 @@ static bool fits(struct local *local, const struct held *held)
 			fsdp_dtype(tensor->dtype)->name);
 		return false;
 	}
-	for (uint32_t i = 0; i < tensor->piece_count; i++) {
-		const struct fsdp_piece_record *piece =
-			fsdp_model_piece(model, tensor->first_piece + i);
+	FSDP_EACH(i, tensor->piece_count, piece,
+		fsdp_model_piece(model, tensor->first_piece + i)) {
 		const int64_t whole[] = { 0, shape[0] };
 		const int64_t *box = fsdp_model_box(model, piece);
 		uint32_t rank = 0;
@@ -331,9 +330,8 @@ static void derive(struct local *local, const struct held *held, uint32_t name,
 	};
 	uint32_t id = fsdp_build_tensor(model, &record);
 	const struct fsdp_tensor_record *shards = fsdp_model_tensor(model, held->tensor);
-	for (uint32_t i = 0; i < shards->piece_count; i++) {
-		struct fsdp_piece_record piece =
-			*fsdp_model_piece(model, shards->first_piece + i);
+	FSDP_EACH(i, shards->piece_count, piece,
+		*fsdp_model_piece(model, shards->first_piece + i)) {
 		const int64_t *box = fsdp_model_box(model, &piece);
 		uint32_t rank = 0;
 		struct fsdp_flat_part part;
@@ -370,9 +368,8 @@ static void convert(struct local *local, const struct held *held, uint32_t id,
 			"a parameter of the plan is not a run of elements in the checkpoint");
 		return;
 	}
-	for (uint32_t i = 0; i < tensor->piece_count; i++) {
-		struct fsdp_piece_record *piece =
-			fsdp_model_piece(model, tensor->first_piece + i);
+	FSDP_EACH(i, tensor->piece_count, piece,
+		fsdp_model_piece(model, tensor->first_piece + i)) {
 		const int64_t *box = fsdp_model_box(model, piece);
 		uint64_t numel =
 			(uint64_t)(box != NULL ? box[1] : shape_of(model, tensor)[0]);
@@ -388,9 +385,8 @@ static void convert(struct local *local, const struct held *held, uint32_t id,
 			piece->rank, FSDP_LLU(numel), FSDP_LLU(part.numel));
 		return;
 	}
-	for (uint32_t i = 0; i < tensor->piece_count; i++) {
-		struct fsdp_piece_record *piece =
-			fsdp_model_piece(model, tensor->first_piece + i);
+	FSDP_EACH(i, tensor->piece_count, piece,
+		fsdp_model_piece(model, tensor->first_piece + i)) {
 		struct fsdp_flat_part part = expected_run(held, piece->rank, entry);
 		set_run(model, piece, &part);
 	}
@@ -453,23 +449,19 @@ static void meet(struct local *local, uint32_t index)
 	held.flat->from_files = true;
 	fsdp_model_tensor(model, index)->unit = held.unit;
 	/* Where each file's shard begins in its storage. */
-	for (uint32_t i = 0; i < tensor->piece_count; i++) {
-		const struct fsdp_piece_record *piece =
-			fsdp_model_piece(local->model, tensor->first_piece + i);
+	FSDP_EACH(i, tensor->piece_count, piece,
+		fsdp_model_piece(local->model, tensor->first_piece + i))
 		if (piece->extent != FSDP_NONE)
 			local->base[piece->extent] = piece->storage_offset + 1;
-	}
 	fsdp_model_tensor(model, held.tensor)->flags |= FSDP_TENSOR_SPREAD;
-	for (uint32_t i = 0; i < held.flat->entry_count; i++) {
-		const struct fsdp_flat_entry_record *entry =
-			fsdp_ledger_entry(model, held.flat, i);
+	FSDP_EACH(i, held.flat->entry_count, entry,
+		fsdp_ledger_entry(model, held.flat, i)) {
 		if (entry->fqn == FSDP_NONE)
 			continue;
 		struct fsdp_span relative = relative_name(local, &held, entry->fqn);
 		place(local, &held, relative, entry);
-		for (uint32_t k = 0; k < held.flat->tie_count; k++) {
-			const struct fsdp_flat_tie_record *tie =
-				fsdp_model_flat_tie(model, held.flat->first_tie + k);
+		FSDP_EACH(k, held.flat->tie_count, tie,
+			fsdp_model_flat_tie(model, held.flat->first_tie + k)) {
 			if (tie->same_as != entry->fqn)
 				continue;
 			relative = relative_name(local, &held, tie->fqn);
@@ -498,8 +490,8 @@ static void begin(struct local *local, struct fsdp_model *model, uint32_t count)
 		if (!(fsdp_model_tensor(model, i)->flags & FSDP_TENSOR_COMPONENT))
 			local->tensor_of[fsdp_model_tensor(model, i)->name] = i;
 	/* A unit that is visited by several paths has a name for each. */
-	for (uint32_t i = 0; i < model->modules.count; i++) {
-		const struct fsdp_module_record *module = fsdp_model_module(model, i);
+	FSDP_EACH(
+		i, (uint32_t)model->modules.count, module, fsdp_model_module(model, i)) {
 		if (module->unit == FSDP_NONE)
 			continue;
 		const struct fsdp_unit_record *unit =
@@ -522,8 +514,7 @@ void fsdp_freeze_local(struct fsdp_model *model, struct fsdp_arena *scratch)
 	for (uint32_t i = 0; i < count; i++)
 		if (is_flat_shard(fsdp_model_tensor(model, i)))
 			meet(&local, i);
-	for (uint32_t i = 0; i < model->units.count; i++) {
-		const struct fsdp_unit_record *unit = fsdp_model_unit(model, i);
+	FSDP_EACH(i, (uint32_t)model->units.count, unit, fsdp_model_unit(model, i)) {
 		if (unit->flat == FSDP_NONE || local.met[i] ||
 			strcmp(unit->strategy, "NO_SHARD") == 0)
 			continue;
@@ -568,9 +559,8 @@ static bool note_shards(struct inference *inference, uint32_t index, uint32_t un
 	struct fsdp_model *model = inference->model;
 	const struct fsdp_tensor_record *tensor = fsdp_model_tensor(model, index);
 	uint64_t numel = 0;
-	for (uint32_t i = 0; i < tensor->piece_count; i++) {
-		const struct fsdp_piece_record *piece =
-			fsdp_model_piece(model, tensor->first_piece + i);
+	FSDP_EACH(i, tensor->piece_count, piece,
+		fsdp_model_piece(model, tensor->first_piece + i)) {
 		const int64_t *box = fsdp_model_box(model, piece);
 		const int64_t whole[] = { 0, (int64_t)held->cut.numel };
 		uint32_t rank;
@@ -625,9 +615,8 @@ static bool locate_runs(
 	const struct fsdp_model *model = inference->model;
 	const struct fsdp_tensor_record *tensor = fsdp_model_tensor(model, index);
 	struct found found = { .tensor = index, .unit = FSDP_NONE };
-	for (uint32_t i = 0; i < tensor->piece_count; i++) {
-		const struct fsdp_piece_record *piece =
-			fsdp_model_piece(model, tensor->first_piece + i);
+	FSDP_EACH(i, tensor->piece_count, piece,
+		fsdp_model_piece(model, tensor->first_piece + i)) {
 		const int64_t *box = fsdp_model_box(model, piece);
 		if (box == NULL || piece->extent == FSDP_NONE ||
 			piece->strides != FSDP_NONE)
@@ -790,9 +779,8 @@ static void infer_entries(struct inference *inference)
 			struct fsdp_tensor_record *tensor =
 				fsdp_model_tensor(model, inference->found[k].tensor);
 			struct fsdp_flat_cut cut = fsdp_ledger_cut(flat);
-			for (uint32_t j = 0; j < tensor->piece_count; j++) {
-				struct fsdp_piece_record *piece =
-					fsdp_model_piece(model, tensor->first_piece + j);
+			FSDP_EACH(j, tensor->piece_count, piece,
+				fsdp_model_piece(model, tensor->first_piece + j)) {
 				const int64_t *box = fsdp_model_box(model, piece);
 				struct fsdp_flat_part part = { 0 };
 				if (box[1] != 0)
@@ -828,12 +816,10 @@ void fsdp_model_infer_flats(struct fsdp_model *model, struct fsdp_arena *scratch
 	for (uint32_t i = 0; i < count; i++)
 		if (is_flat_shard(fsdp_model_tensor(model, i)))
 			infer_flat(&inference, i);
-	for (uint32_t i = 0; i < count; i++) {
-		const struct fsdp_tensor_record *tensor = fsdp_model_tensor(model, i);
+	FSDP_EACH(i, count, tensor, fsdp_model_tensor(model, i))
 		if ((tensor->flags & FSDP_TENSOR_FLATTENED) != 0 &&
 			(tensor->flags & FSDP_TENSOR_SHAPE_INFERRED) != 0 &&
 			locate_runs(&inference, i, &inference.found[inference.count]))
 			inference.count++;
-	}
 	infer_entries(&inference);
 }

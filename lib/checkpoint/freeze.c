@@ -31,8 +31,8 @@ uint32_t fsdp_model_shard_count(
 {
 	uint32_t count = 0;
 	uint32_t last = FSDP_NONE;
-	for (uint32_t i = 0; i < tensor->piece_count; i++) {
-		uint32_t rank = piece_rank(model, tensor->first_piece + i);
+	FSDP_EACH(i, tensor->piece_count, rank,
+		piece_rank(model, tensor->first_piece + i)) {
 		count += i == 0 || rank != last;
 		last = rank;
 	}
@@ -94,8 +94,7 @@ static void freeze_storages(struct fsdp_model *model, struct fsdp_arena *scratch
 {
 	size_t count = model->extents.count;
 	struct use *uses = FSDP_TAKE(scratch, uses, count + 1);
-	for (uint32_t i = 0; i < model->pieces.count; i++) {
-		const struct fsdp_piece_record *piece = fsdp_model_piece(model, i);
+	FSDP_EACH(i, model->pieces.count, piece, fsdp_model_piece(model, i)) {
 		if (piece->extent == FSDP_NONE)
 			continue;
 		struct fsdp_extent *extent = fsdp_model_extent(model, piece->extent);
@@ -121,8 +120,7 @@ static void freeze_storages(struct fsdp_model *model, struct fsdp_arena *scratch
 		if (view.end > use->end)
 			use->end = view.end;
 	}
-	for (uint32_t i = 0; i < count; i++) {
-		const struct fsdp_extent *extent = fsdp_model_extent(model, i);
+	FSDP_EACH(i, count, extent, fsdp_model_extent(model, i)) {
 		if (extent->kind == FSDP_EXTENT_ITEM || extent->missing ||
 			extent->is_record)
 			continue;
@@ -197,8 +195,7 @@ static bool same_view(const struct fsdp_model *model, const struct fsdp_tensor_r
 	 * do not count. */
 	if (a->piece_count != b->piece_count)
 		return false;
-	for (uint32_t i = 0; i < a->piece_count; i++) {
-		const struct fsdp_piece_record *first = piece_at(model, a, i);
+	FSDP_EACH(i, a->piece_count, first, piece_at(model, a, i)) {
 		const struct fsdp_piece_record *second = piece_at(model, b, i);
 		if (first->extent != second->extent ||
 			first->storage_offset != second->storage_offset ||
@@ -221,8 +218,7 @@ static void freeze_aliases(struct fsdp_model *model, struct fsdp_arena *scratch)
 	/* Every tensor goes into the ring of the one before it on its storage. Returns
 	 * how many tensors share a storage with an earlier one. */
 	size_t shared = 0;
-	for (size_t i = 0; i < model->tensor_count; i++) {
-		struct fsdp_tensor_record *tensor = fsdp_model_tensor(model, i);
+	FSDP_EACH(i, model->tensor_count, tensor, fsdp_model_tensor(model, i)) {
 		const struct fsdp_piece_record *piece = first_piece(model, tensor);
 		if (piece == NULL)
 			continue;
@@ -242,8 +238,7 @@ static void freeze_aliases(struct fsdp_model *model, struct fsdp_arena *scratch)
 		slots *= 2;
 	uint32_t *table = FSDP_TAKE(scratch, table, slots);
 	struct fsdp_hasher hasher = fsdp_hasher_new();
-	for (size_t i = 0; i < model->tensor_count; i++) {
-		struct fsdp_tensor_record *tensor = fsdp_model_tensor(model, i);
+	FSDP_EACH(i, model->tensor_count, tensor, fsdp_model_tensor(model, i)) {
 		/* A run without elements is the same as no other. */
 		if (tensor->storage_next == i ||
 			(piece_at(model, tensor, 0)->is_run &&
@@ -254,9 +249,7 @@ static void freeze_aliases(struct fsdp_model *model, struct fsdp_arena *scratch)
 		uint64_t hash = fsdp_hash(&hasher, tensor->dtype);
 		hash = hash_ints(&hasher, hash, fsdp_model_ints(model, tensor->shape),
 			tensor->dims);
-		for (uint32_t k = 0; k < tensor->piece_count; k++) {
-			const struct fsdp_piece_record *piece =
-				piece_at(model, tensor, k);
+		FSDP_EACH(k, tensor->piece_count, piece, piece_at(model, tensor, k)) {
 			hash = fsdp_hash_more(&hasher, hash, piece->extent);
 			hash = fsdp_hash_more(&hasher, hash, piece->storage_offset);
 			hash = hash_ints(&hasher, hash, fsdp_model_box(model, piece),
@@ -429,15 +422,11 @@ static void sort_tensors(struct fsdp_model *model, struct fsdp_arena *scratch)
 		if (fsdp_model_tensor(model, i)->flags & FSDP_TENSOR_COMPONENT)
 			new_index[i] = at++;
 	/* New numbers for everything that names a tensor by its old one. */
-	for (size_t i = 0; i < model->pieces.count; i++) {
-		struct fsdp_piece_record *piece = fsdp_model_piece(model, i);
+	FSDP_EACH(i, model->pieces.count, piece, fsdp_model_piece(model, i))
 		piece->tensor = new_index[piece->tensor];
-	}
-	for (size_t i = 0; i < model->extras.count; i++) {
-		struct fsdp_extra *extra = fsdp_model_extra(model, i);
+	FSDP_EACH(i, model->extras.count, extra, fsdp_model_extra(model, i))
 		if (extra->component_count != 0)
 			extra->first_component = new_index[extra->first_component];
-	}
 	/* Moves every record to its new place, cycle by cycle, without a second array of
 	 * them. A place that is done keeps its own number in new_index. */
 	for (uint32_t i = 0; i < model->tensors.count; i++) {
@@ -634,8 +623,7 @@ static bool count_tensor(struct fsdp_counts *counts, struct fsdp_tensor_record *
 static bool count_tensors(struct fsdp_counts *counts)
 {
 	struct fsdp_model *model = counts->model;
-	for (uint32_t i = 0; i < model->tensors.count; i++) {
-		struct fsdp_tensor_record *tensor = fsdp_model_tensor(model, i);
+	FSDP_EACH(i, model->tensors.count, tensor, fsdp_model_tensor(model, i)) {
 		if (tensor->piece_count == 0)
 			return false;
 		const struct fsdp_piece_record *piece =
@@ -669,8 +657,7 @@ static void sort_counted_values(struct fsdp_model *model)
 {
 	size_t count = model->values.count;
 	struct fsdp_value_record *sorted = FSDP_TAKE(model->arena, sorted, count + 1);
-	for (size_t i = 0; i < count; i++) {
-		const struct fsdp_value_record *value = fsdp_model_value(model, i);
+	FSDP_EACH(i, count, value, fsdp_model_value(model, i)) {
 		/* After all of the sorted values that it is not before: few comparisons,
 		 * for names may be long. */
 		size_t low = 0, high = i;
@@ -767,8 +754,7 @@ static void count_prefixes(struct fsdp_model *model, struct fsdp_arena *scratch)
 			flags[id] |= (unsigned char)(1u << (found - 1));
 	}
 	uint64_t counts[8] = { 0 };
-	for (uint32_t i = 0; i < model->tensor_count; i++) {
-		const struct fsdp_tensor_record *tensor = fsdp_model_tensor(model, i);
+	FSDP_EACH(i, model->tensor_count, tensor, fsdp_model_tensor(model, i)) {
 		uint32_t parent = fsdp_names_at(&model->names, tensor->raw_name)->parent;
 		if (tensor->role == FSDP_ROLE_OTHER)
 			continue; /* of no module, so nothing wraps it */
@@ -786,8 +772,7 @@ static void list_ranks(struct fsdp_model *model, struct fsdp_arena *scratch)
 {
 	uint32_t highest = 0;
 	bool any = false;
-	for (uint32_t i = 0; i < model->pieces.count; i++) {
-		const struct fsdp_piece_record *piece = fsdp_model_piece(model, i);
+	FSDP_EACH(i, model->pieces.count, piece, fsdp_model_piece(model, i)) {
 		if (piece->rank == FSDP_NONE)
 			continue;
 		any = true;
@@ -799,8 +784,7 @@ static void list_ranks(struct fsdp_model *model, struct fsdp_arena *scratch)
 	/* fsdp_model_check refuses ranks from FSDP_RANKS_MAX on, so this is bounded. */
 	unsigned char *seen = fsdp_arena_take(scratch, (size_t)highest + 1, 1);
 	size_t count = 0;
-	for (uint32_t i = 0; i < model->pieces.count; i++) {
-		const struct fsdp_piece_record *piece = fsdp_model_piece(model, i);
+	FSDP_EACH(i, model->pieces.count, piece, fsdp_model_piece(model, i)) {
 		if (piece->rank == FSDP_NONE || seen[piece->rank])
 			continue;
 		seen[piece->rank] = 1;
@@ -864,10 +848,8 @@ bool fsdp_model_freeze(struct fsdp_model *model, struct fsdp_error **ret_error)
 	fsdp_arena_done(&freezing.scratch);
 	if (!done || model->needs_records)
 		return false;
-	for (uint32_t k = 0; k < model->files.count; k++) {
-		const struct fsdp_file_record *file = fsdp_model_file(model, k);
+	FSDP_EACH(k, model->files.count, file, fsdp_model_file(model, k))
 		if (file->size != FSDP_UNKNOWN)
 			model->on_disk += file->size;
-	}
 	return !model->findings.lost || fsdp_arena_fail(model->arena, ret_error);
 }

@@ -473,13 +473,12 @@ static uint64_t stored_bytes(
 	const struct fsdp_model *model, const struct fsdp_tensor_record *record)
 {
 	uint64_t bytes = 0;
-	for (uint32_t i = 0; i < record->piece_count; i++) {
-		uint32_t id = fsdp_model_piece(model, record->first_piece + i)->extent;
+	FSDP_EACH(i, record->piece_count, id,
+		fsdp_model_piece(model, record->first_piece + i)->extent)
 		if (id == FSDP_NONE ||
 			fsdp_model_extent(model, id)->size == FSDP_UNKNOWN ||
 			!fsdp_add(bytes, fsdp_model_extent(model, id)->size, &bytes))
 			return 0;
-	}
 	return bytes;
 }
 
@@ -554,11 +553,9 @@ struct fsdp_span fsdp_tensor_declared(
 	const struct fsdp_checkpoint *checkpoint, uint32_t index, size_t n)
 {
 	const struct fsdp_vec *list = &checkpoint->model.declared;
-	for (size_t i = 0; i < list->count; i++) {
-		const struct fsdp_declared *declared = fsdp_vec_at(list, i);
+	FSDP_ITEMS(const struct fsdp_declared, declared, list)
 		if (declared->tensor == index && n-- == 0)
 			return declared->other;
-	}
 	return (struct fsdp_span){ 0 };
 }
 

@@ -241,8 +241,7 @@ static const struct {
 
 static void read_items(struct listing *listing, const struct fsdp_json *list)
 {
-	for (uint32_t i = 0; i < fsdp_json_items(list); i++) {
-		const struct fsdp_json *item = &list->items[i];
+	FSDP_EACH(i, fsdp_json_items(list), item, &list->items[i]) {
 		int64_t size = -1;
 		struct fsdp_span name = { 0 }, type = fsdp_json_get_text(item, "type");
 		listing->line = i + 1;
@@ -380,8 +379,7 @@ static void check_copies(const struct listing *listing)
 {
 	const struct fsdp_dir *dir = &listing->opening->checkpoint->dir;
 	size_t at = 0;
-	for (size_t i = 0; i < fsdp_dir_count(dir); i++) {
-		const struct fsdp_entry *copy = fsdp_dir_entry(dir, i);
+	FSDP_EACH(i, fsdp_dir_count(dir), copy, fsdp_dir_entry(dir, i)) {
 		int order = -1;
 		while (at < listing->files.count &&
 			(order = fsdp_span_compare(name_at(listing, at), copy->name)) < 0)
@@ -450,13 +448,11 @@ static void check_hidden(struct listing *listing)
 	for (size_t i = 0; i < listing->files.count; i++)
 		if (fsdp_span_last(name_at(listing, i), '/').data[0] == '.')
 			return;
-	for (size_t i = 0; i < fsdp_dir_count(dir); i++) {
-		const struct fsdp_entry *entry = fsdp_dir_entry(dir, i);
+	FSDP_EACH(i, fsdp_dir_count(dir), entry, fsdp_dir_entry(dir, i))
 		if (entry->kind == FSDP_ENTRY_FILE && entry->name.data[0] == '.')
 			refuse(listing, "list with ls -lAR",
 				"the list has no names that begin with a dot, as %.*s does",
 				FSDP_TEXT_MOST(entry->name, 256));
-	}
 }
 
 static void read_listing(void *context)

@@ -270,8 +270,7 @@ static void part_slices(struct merge *merge, struct fsdp_arena *scratch)
 	uint32_t count = (uint32_t)model->tensors.count;
 	size_t names = model->names.list.count, parted[LIKE_UNKNOWN + 1] = { 0 };
 	unsigned char *likeness = fsdp_arena_take(scratch, names, 1);
-	for (uint32_t i = 0; i < count; i++) {
-		const struct fsdp_tensor_record *tensor = fsdp_model_tensor(model, i);
+	FSDP_EACH(i, count, tensor, fsdp_model_tensor(model, i)) {
 		uint32_t *first = &merge->first[tensor->raw_name];
 		if (merge->target[i] == FSDP_NONE || is_ranks_own(tensor) ||
 			(tensor->flags & FSDP_TENSOR_COMPONENT))
@@ -286,12 +285,10 @@ static void part_slices(struct merge *merge, struct fsdp_arena *scratch)
 		parted[like] += likeness[tensor->raw_name] == 0;
 		likeness[tensor->raw_name] = 1;
 	}
-	for (uint32_t i = 0; i < count; i++) {
-		struct fsdp_tensor_record *tensor = fsdp_model_tensor(model, i);
+	FSDP_EACH(i, count, tensor, fsdp_model_tensor(model, i))
 		if (!(tensor->flags & FSDP_TENSOR_COMPONENT) &&
 			likeness[tensor->raw_name] != 0)
 			tensor->flags |= FSDP_TENSOR_RANKS_OWN;
-	}
 	memset(merge->first, 0xff, names * sizeof *merge->first);
 	size_t unknown = parted[LIKE_UNKNOWN];
 	char text[80] = "";
@@ -405,13 +402,10 @@ static const struct fsdp_file_record *find_sibling(const struct fsdp_model *mode
 		has_kinds |= file->rank == other->rank &&
 			     fsdp_span_is_alike(file->path, record->path);
 	}
-	for (size_t i = 0; i < model->findings.list.count; i++) {
-		const struct fsdp_finding *finding =
-			fsdp_vec_at(&model->findings.list, i);
+	FSDP_ITEMS(const struct fsdp_finding, finding, &model->findings.list)
 		if (finding->severity == FSDP_ERROR &&
 			fsdp_span_equal(finding->file, record->path))
 			return NULL;
-	}
 	return is_one_kind || !has_kinds ? record : NULL;
 }
 
@@ -422,8 +416,8 @@ static void find_lacks(
 	struct fsdp_model *model = merge->model;
 	const struct fsdp_file_record *record = fsdp_model_file(model, file);
 	uint32_t count = 0, first = FSDP_NONE;
-	for (uint32_t i = 0; i < model->tensors.count; i++) {
-		const struct fsdp_tensor_record *tensor = fsdp_model_tensor(model, i);
+	FSDP_EACH(
+		i, (uint32_t)model->tensors.count, tensor, fsdp_model_tensor(model, i)) {
 		if (merge->target[i] != i || has[i] || !is_everywhere(tensor) ||
 			(tensor->flags & FSDP_TENSOR_COMPONENT) ||
 			!is_on_mesh(model, tensor, record->rank))
@@ -496,8 +490,7 @@ static uint32_t extent_of(
 /* Whether each rank holds a part only of some flat parameter. */
 static bool has_cut_parameters(const struct fsdp_model *model)
 {
-	for (uint32_t i = 0; i < model->tensors.count; i++) {
-		const struct fsdp_tensor_record *tensor = fsdp_model_tensor(model, i);
+	FSDP_EACH(i, model->tensors.count, tensor, fsdp_model_tensor(model, i)) {
 		if (!(tensor->flags & FSDP_TENSOR_FLATTENED) || tensor->piece_count == 0)
 			continue;
 		if (fsdp_model_piece(model, tensor->first_piece)->box != FSDP_NONE)
@@ -534,15 +527,13 @@ static void keep_backed(struct merge *merge, struct fsdp_arena *scratch)
 	uint32_t count = (uint32_t)model->tensors.count;
 	bool *flat = fsdp_arena_take(scratch, model->extents.count + 1, 1);
 	bool *backed = fsdp_arena_take(scratch, (size_t)count + 1, 1);
-	for (uint32_t i = 0; i < count; i++) {
-		const struct fsdp_tensor_record *tensor = fsdp_model_tensor(model, i);
+	FSDP_EACH(i, count, tensor, fsdp_model_tensor(model, i)) {
 		uint32_t extent = extent_of(model, tensor);
 		if ((tensor->flags & FSDP_TENSOR_FLATTENED) && extent != FSDP_NONE)
 			flat[extent] = true;
 	}
 	bool cut = has_cut_parameters(model);
-	for (uint32_t i = 0; i < count; i++) {
-		const struct fsdp_tensor_record *tensor = fsdp_model_tensor(model, i);
+	FSDP_EACH(i, count, tensor, fsdp_model_tensor(model, i)) {
 		uint32_t extent = extent_of(model, tensor);
 		if (merge->target[i] != FSDP_NONE &&
 			((extent != FSDP_NONE && flat[extent]) ||
@@ -569,23 +560,19 @@ static void regroup(struct merge *merge, struct fsdp_arena *scratch)
 		begin[i + 1] += begin[i];
 	for (uint32_t i = 0; i < begin[count]; i++)
 		(void)!fsdp_vec_push(&pieces);
-	for (uint32_t i = 0; i < count; i++) {
-		struct fsdp_tensor_record *tensor =
-			fsdp_model_tensor(model, merge->order[i]);
+	FSDP_EACH(i, count, tensor, fsdp_model_tensor(model, merge->order[i])) {
 		uint32_t target = merge->target[merge->order[i]];
 		if (target == FSDP_NONE)
 			continue;
-		for (uint32_t k = 0; k < tensor->piece_count; k++) {
-			struct fsdp_piece_record piece =
-				*fsdp_model_piece(model, tensor->first_piece + k);
+		FSDP_EACH(k, tensor->piece_count, piece,
+			*fsdp_model_piece(model, tensor->first_piece + k)) {
 			piece.tensor = target;
 			*(struct fsdp_piece_record *)fsdp_vec_at(
 				&pieces, begin[target]++) = piece;
 		}
 	}
 	uint32_t end = 0;
-	for (uint32_t i = 0; i < count; i++) {
-		struct fsdp_tensor_record *tensor = fsdp_model_tensor(model, i);
+	FSDP_EACH(i, count, tensor, fsdp_model_tensor(model, i)) {
 		tensor->first_piece = end;
 		tensor->piece_count = begin[i] - end;
 		end = begin[i];
@@ -598,9 +585,8 @@ static void line_up(struct fsdp_model *model, struct fsdp_tensor_record *tensor,
 	const int64_t *lengths)
 {
 	int64_t at = 0;
-	for (uint32_t i = 0; i < tensor->piece_count; i++) {
-		struct fsdp_piece_record *piece =
-			fsdp_model_piece(model, tensor->first_piece + i);
+	FSDP_EACH(i, tensor->piece_count, piece,
+		fsdp_model_piece(model, tensor->first_piece + i)) {
 		int64_t box[2] = { at, lengths[i] };
 		piece->box = fsdp_build_ints(model, box, 2);
 		if (__builtin_add_overflow(at, lengths[i], &at))
@@ -628,12 +614,10 @@ static void line_up_runs(
 			lengths[tensor->first_piece + filled[target]++] =
 				fsdp_model_ints(model, old_shapes[merge->order[i]])[0];
 	}
-	for (uint32_t i = 0; i < count; i++) {
-		struct fsdp_tensor_record *tensor = fsdp_model_tensor(model, i);
+	FSDP_EACH(i, count, tensor, fsdp_model_tensor(model, i))
 		if (merge->fragments[i] && merge->target[i] == i &&
 			tensor->piece_count != 0)
 			line_up(model, tensor, lengths + tensor->first_piece);
-	}
 }
 
 /* Takes out the tensors that became part of others or of nothing. */
@@ -654,8 +638,7 @@ static void compact(struct merge *merge, struct fsdp_arena *scratch)
 	}
 	fsdp_vec_truncate(&model->tensors, at);
 	/* Components have new numbers, or went with the tensor they are of. */
-	for (uint32_t i = 0; i < model->extras.count; i++) {
-		struct fsdp_extra *extra = fsdp_model_extra(model, i);
+	FSDP_EACH(i, model->extras.count, extra, fsdp_model_extra(model, i)) {
 		uint32_t first = extra->first_component;
 		if (extra->component_count == 0)
 			continue;
@@ -718,8 +701,7 @@ static void merge_values(
 	size_t at = 0;
 	uint32_t index = 0;
 	const struct fsdp_file_record *file = NULL;
-	for (size_t i = 0; i < model->values.count; i++) {
-		struct fsdp_value_record value = *fsdp_model_value(model, i);
+	FSDP_EACH(i, model->values.count, value, *fsdp_model_value(model, i)) {
 		while (index < model->files.count) {
 			const struct fsdp_file_record *next =
 				fsdp_model_file(model, index);
@@ -770,8 +752,7 @@ static void merge_tensors(struct merge *merge, struct fsdp_arena *scratch)
 	}
 	/* Tensors of skipped files, and the parts of structured ones among them, are
 	 * removed. */
-	for (uint32_t i = 0; i < model->files.count; i++) {
-		const struct fsdp_file_record *file = fsdp_model_file(model, i);
+	FSDP_EACH(i, (uint32_t)model->files.count, file, fsdp_model_file(model, i)) {
 		const struct fsdp_file_record *next =
 			i + 1 < model->files.count ? fsdp_model_file(model, i + 1) : NULL;
 		uint32_t end = next != NULL ? next->first_tensor

@@ -211,15 +211,13 @@ void fsdp_freeze_roles(struct fsdp_model *model, struct fsdp_arena *scratch)
 	for (uint32_t i = 0;
 		i < model->tensors.count && model->class_hints.count != 0 && !named; i++)
 		named = fsdp_model_tensor(model, i)->class_index == parameter;
-	for (uint32_t i = 0; i < model->tensors.count; i++) {
-		struct fsdp_tensor_record *tensor = fsdp_model_tensor(model, i);
+	FSDP_EACH(i, model->tensors.count, tensor, fsdp_model_tensor(model, i))
 		if ((tensor->flags & FSDP_TENSOR_ROLE_INFERRED) &&
 			tensor->role == FSDP_ROLE_PARAM &&
 			!(tensor->flags & FSDP_TENSOR_FLATTENED))
 			tensor->role =
 				(uint8_t)(named ? FSDP_ROLE_BUFFER
 						: fsdp_model_role_of(model, tensor));
-	}
 }
 
 /*
@@ -340,8 +338,7 @@ static struct fsdp_span nearest_name(
 	const struct fsdp_model *model = known->model;
 	struct fsdp_span nearest = FSDP_SPAN("");
 	size_t most = 0, least_size = SIZE_MAX;
-	for (uint32_t i = 0; i < model->modules.count; i++) {
-		const struct fsdp_module_record *module = fsdp_model_module(model, i);
+	FSDP_EACH(i, model->modules.count, module, fsdp_model_module(model, i)) {
 		if (fsdp_names_length(&model->names, module->name) >
 			unit.size + NAME_SHOWN)
 			continue;
@@ -384,8 +381,7 @@ static uint32_t *count_ranks(const struct known_units *known)
 {
 	const struct fsdp_model *model = known->model;
 	uint32_t *ranks = FSDP_TAKE(known->scratch, ranks, model->modules.count + 1);
-	for (uint32_t i = 0; i < model->tensor_count; i++) {
-		const struct fsdp_tensor_record *tensor = fsdp_model_tensor(model, i);
+	FSDP_EACH(i, model->tensor_count, tensor, fsdp_model_tensor(model, i)) {
 		if (tensor->module == FSDP_NONE || tensor->role != FSDP_ROLE_PARAM ||
 			!fsdp_model_is_sharded(model, tensor))
 			continue;
@@ -410,8 +406,8 @@ static void freeze_known_units(struct fsdp_model *model, struct fsdp_arena *scra
 	size_t names = model->names.list.count;
 	known.visit_of = FSDP_TAKE(known.scratch, known.visit_of, names);
 	memset(known.visit_of, 0xff, names * sizeof *known.visit_of);
-	for (uint32_t i = 0; i < model->modules.count; i++) {
-		const struct fsdp_module_record *module = fsdp_model_module(model, i);
+	FSDP_EACH(
+		i, (uint32_t)model->modules.count, module, fsdp_model_module(model, i)) {
 		known.visit_of[module->raw_name] = i;
 		if (known.visit_of[module->name] == FSDP_NONE)
 			known.visit_of[module->name] = i;
@@ -432,8 +428,7 @@ static void freeze_known_units(struct fsdp_model *model, struct fsdp_arena *scra
 	}
 	uint32_t start = best, *ranks = count_ranks(&known);
 	known.begin = fsdp_model_name(model, start, scratch);
-	for (size_t i = 0; i < model->known_units.count; i++) {
-		struct fsdp_span unit = unit_at(&known, i);
+	FSDP_EACH(i, model->known_units.count, unit, unit_at(&known, i)) {
 		uint32_t visit = find_visit(&known, start, unit);
 		if (visit == FSDP_NONE) {
 			struct fsdp_span nearest = unmet++ < NEAREST_FOR
@@ -473,11 +468,9 @@ static bool shows_in_tree(const struct fsdp_tensor_record *tensor, bool only_opt
 
 static bool is_only_optimizer(const struct fsdp_model *model)
 {
-	for (size_t i = 0; i < model->tensors.count; i++) {
-		const struct fsdp_tensor_record *tensor = fsdp_model_tensor(model, i);
+	FSDP_EACH(i, model->tensors.count, tensor, fsdp_model_tensor(model, i))
 		if (shows_in_tree(tensor, false))
 			return false;
-	}
 	return true;
 }
 
@@ -497,16 +490,12 @@ static uint32_t *clean_modules(struct fsdp_model *model, struct fsdp_arena *scra
 	uint32_t *clean = FSDP_TAKE(scratch, clean, count);
 	memset(clean, 0xff, count * sizeof *clean);
 	clean[0] = 0;
-	for (size_t i = 0; i < model->tensors.count; i++) {
-		const struct fsdp_tensor_record *tensor = fsdp_model_tensor(model, i);
+	FSDP_EACH(i, model->tensors.count, tensor, fsdp_model_tensor(model, i))
 		if (shows_in_tree(tensor, only_optimizer) && tensor->raw_name != 0)
 			mark_up(&model->names, clean,
 				fsdp_names_at(&model->names, tensor->raw_name)->parent);
-	}
-	for (size_t i = 0; i < model->class_hints.count; i++) {
-		const struct fsdp_class_hint *hint = fsdp_vec_at(&model->class_hints, i);
+	FSDP_ITEMS(const struct fsdp_class_hint, hint, &model->class_hints)
 		mark_up(&model->names, clean, hint->raw_name);
-	}
 	for (uint32_t id = 1; id < count; id++) {
 		if (clean[id] == FSDP_NONE)
 			continue;
@@ -601,15 +590,12 @@ static void own_by_names(struct fsdp_model *model, struct fsdp_arena *scratch)
 	}
 	fsdp_model_work(model, steps);
 	bool only_optimizer = is_only_optimizer(model);
-	for (uint32_t i = 0; i < model->tensor_count; i++) {
-		struct fsdp_tensor_record *tensor = fsdp_model_tensor(model, i);
+	FSDP_EACH(i, model->tensor_count, tensor, fsdp_model_tensor(model, i))
 		if (shows_in_tree(tensor, only_optimizer))
 			tensor->module =
 				visit_of[fsdp_names_at(&model->names, tensor->raw_name)
 						 ->parent];
-	}
-	for (size_t i = 0; i < model->class_hints.count; i++) {
-		const struct fsdp_class_hint *hint = fsdp_vec_at(&model->class_hints, i);
+	FSDP_ITEMS(const struct fsdp_class_hint, hint, &model->class_hints) {
 		struct fsdp_module_record *module =
 			fsdp_model_module(model, visit_of[hint->raw_name]);
 		module->class_name = hint->class_name;
@@ -627,14 +613,13 @@ static void group_owned(struct fsdp_model *model)
 			fsdp_model_module(model, module)->tensor_count++;
 	}
 	uint32_t next = 0;
-	for (uint32_t i = 0; i < model->modules.count; i++) {
-		struct fsdp_module_record *module = fsdp_model_module(model, i);
+	FSDP_EACH(i, model->modules.count, module, fsdp_model_module(model, i)) {
 		module->first_tensor = next;
 		next += module->tensor_count;
 		module->tensor_count = 0;
 	}
-	for (uint32_t i = 0; i < model->tensor_count; i++) {
-		uint32_t owner = fsdp_model_tensor(model, i)->module;
+	FSDP_EACH(i, (uint32_t)model->tensor_count, owner,
+		fsdp_model_tensor(model, i)->module) {
 		if (owner == FSDP_NONE)
 			continue;
 		struct fsdp_module_record *module = fsdp_model_module(model, owner);
@@ -712,8 +697,7 @@ static void infer_from_placements(struct fsdp_model *model, struct fsdp_arena *s
 {
 	size_t count = model->modules.count;
 	struct tally *tallies = FSDP_TAKE(scratch, tallies, count + 1);
-	for (uint32_t i = 0; i < model->tensor_count; i++) {
-		const struct fsdp_tensor_record *tensor = fsdp_model_tensor(model, i);
+	FSDP_EACH(i, model->tensor_count, tensor, fsdp_model_tensor(model, i)) {
 		if (tensor->module == FSDP_NONE || tensor->role != FSDP_ROLE_PARAM)
 			continue;
 		struct tally *tally = &tallies[tensor->module];
@@ -742,8 +726,7 @@ static void infer_from_placements(struct fsdp_model *model, struct fsdp_arena *s
 		if (tallies[i].world_size > parent->world_size)
 			parent->world_size = tallies[i].world_size;
 	}
-	for (uint32_t i = 0; i < count; i++) {
-		const struct fsdp_module_record *module = fsdp_model_module(model, i);
+	FSDP_EACH(i, (uint32_t)count, module, fsdp_model_module(model, i)) {
 		if (module->wrapper != FSDP_WRAPPER_NONE || !all_sharded(&tallies[i]) ||
 			(i > 0 && is_list(&tallies[i])))
 			continue;
@@ -766,12 +749,10 @@ static void infer_from_described(
 	if (model->flat_modules.count == 0)
 		return;
 	flat_of = FSDP_TAKE(scratch, flat_of, model->names.list.count);
-	for (uint32_t i = 0; i < model->flat_modules.count; i++) {
-		const struct fsdp_flat_module *of = fsdp_vec_at(&model->flat_modules, i);
+	FSDP_ITEMS(const struct fsdp_flat_module, of, &model->flat_modules)
 		flat_of[of->module] = of->flat + 1;
-	}
-	for (uint32_t i = 0; i < model->modules.count; i++) {
-		uint32_t *flat = &flat_of[fsdp_model_module(model, i)->name];
+	FSDP_EACH(i, (uint32_t)model->modules.count, flat,
+		&flat_of[fsdp_model_module(model, i)->name]) {
 		if (*flat == 0)
 			continue;
 		struct fsdp_flat_record *record = fsdp_model_flat(model, *flat - 1);
@@ -793,14 +774,11 @@ static void spread_units(struct fsdp_model *model, struct fsdp_arena *scratch)
 	if (model->units.count == 0)
 		return;
 	uint32_t *nearest = FSDP_TAKE(scratch, nearest, count + 1);
-	for (uint32_t i = 0; i < count; i++) {
-		const struct fsdp_module_record *module = fsdp_model_module(model, i);
+	FSDP_EACH(i, count, module, fsdp_model_module(model, i))
 		nearest[i] = module->unit != FSDP_NONE     ? module->unit
 			     : module->parent == FSDP_NONE ? FSDP_NONE
 							   : nearest[module->parent];
-	}
-	for (uint32_t i = 0; i < model->tensor_count; i++) {
-		struct fsdp_tensor_record *tensor = fsdp_model_tensor(model, i);
+	FSDP_EACH(i, model->tensor_count, tensor, fsdp_model_tensor(model, i)) {
 		if (tensor->module == FSDP_NONE || tensor->role != FSDP_ROLE_PARAM)
 			continue;
 		tensor->unit = nearest[tensor->module];
@@ -819,16 +797,14 @@ static void spread_units(struct fsdp_model *model, struct fsdp_arena *scratch)
 			fsdp_model_unit(model, unit)->fqn_count++;
 	}
 	uint32_t next = 0;
-	for (uint32_t unit_id = 0; unit_id < model->units.count; unit_id++) {
-		struct fsdp_unit_record *unit = fsdp_model_unit(model, unit_id);
+	FSDP_EACH(unit_id, model->units.count, unit, fsdp_model_unit(model, unit_id)) {
 		unit->first_fqn = next;
 		next += unit->fqn_count;
 		for (uint32_t i = 0; i < unit->fqn_count; i++)
 			(void)!fsdp_vec_push(&model->unit_fqns);
 		unit->fqn_count = 0;
 	}
-	for (uint32_t i = 0; i < model->tensor_count; i++) {
-		const struct fsdp_tensor_record *tensor = fsdp_model_tensor(model, i);
+	FSDP_EACH(i, model->tensor_count, tensor, fsdp_model_tensor(model, i)) {
 		if (tensor->unit == FSDP_NONE)
 			continue;
 		struct fsdp_unit_record *unit = fsdp_model_unit(model, tensor->unit);
@@ -848,8 +824,7 @@ static void infer_units(struct fsdp_model *model, struct fsdp_arena *scratch)
 	}
 	infer_from_described(model, scratch, &described);
 	/* A flat parameter proves its unit. */
-	for (uint32_t i = 0; i < model->tensor_count; i++) {
-		const struct fsdp_tensor_record *tensor = fsdp_model_tensor(model, i);
+	FSDP_EACH(i, model->tensor_count, tensor, fsdp_model_tensor(model, i)) {
 		if (tensor->module == FSDP_NONE ||
 			!fsdp_name_is_flat_parameter(
 				fsdp_names_segment(&model->names, tensor->name)) ||
@@ -891,9 +866,7 @@ void fsdp_freeze_tree(struct fsdp_model *model, struct fsdp_arena *scratch)
 	if (partial || !model->has_plan)
 		spread_units(model, scratch);
 	if (!model->has_plan || model->plan_lists_none)
-		for (uint32_t i = 0; i < model->tensor_count; i++) {
-			const struct fsdp_tensor_record *tensor =
-				fsdp_model_tensor(model, i);
+		FSDP_EACH(i, model->tensor_count, tensor, fsdp_model_tensor(model, i)) {
 			if (tensor->module == FSDP_NONE ||
 				tensor->role == FSDP_ROLE_BUFFER ||
 				(tensor->flags & FSDP_TENSOR_SPREAD))

@@ -444,8 +444,7 @@ static void hide_others(
 	struct fsdp_checkpoint *checkpoint = opening->checkpoint;
 	size_t count = 0, all = checkpoint->folder.count;
 	uint32_t *picked = FSDP_TAKE(&checkpoint->arena, picked, all + 1);
-	for (size_t i = 0; i < all; i++) {
-		struct fsdp_span other = fsdp_folder_entry(&checkpoint->folder, i).name;
+	FSDP_EACH(i, all, other, fsdp_folder_entry(&checkpoint->folder, i).name) {
 		bool competes = family->is_anchor(other) ||
 				(family->is_rival != NULL && family->is_rival(other));
 		if (!competes || fsdp_span_equal(other, name))
@@ -637,12 +636,9 @@ static enum fsdp_outcome freeze(struct opening *opening, struct fsdp_error **ret
 	if (!fsdp_model_freeze(model, ret_error))
 		return fsdp_opening_outcome(opening, false);
 	/* Which metadata was about two names of one tensor. */
-	for (size_t i = 0; i < checkpoint->model.declared.count; i++) {
-		struct fsdp_declared *declared =
-			fsdp_vec_at(&checkpoint->model.declared, i);
+	FSDP_ITEMS(struct fsdp_declared, declared, &checkpoint->model.declared)
 		if (fsdp_tensor_find(checkpoint, declared->other) == FSDP_NONE)
 			declared->tensor = fsdp_tensor_find(checkpoint, declared->kept);
-	}
 	model->is_rankless = !fsdp_registry_has_ranks(model->format.family);
 	if (model->is_unstated && !model->is_rankless)
 		model->world_size = FSDP_NONE;

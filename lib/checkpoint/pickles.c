@@ -438,9 +438,7 @@ static struct fsdp_span join_name(
 static bool list_globals(struct fsdp_listed *listed, const struct fsdp_torch *torch)
 {
 	size_t count = fsdp_pickle_global_count(listed->pickle);
-	for (size_t i = 0; i < count; i++) {
-		const struct fsdp_pickle_global *global =
-			fsdp_pickle_global(listed->pickle, i);
+	FSDP_EACH(i, count, global, fsdp_pickle_global(listed->pickle, i)) {
 		struct fsdp_pickles_global one = {
 			.module = global->module,
 			.name = global->name,
@@ -529,9 +527,7 @@ static bool add(struct fsdp_pickles *pickles, struct fsdp_span member,
 			    count[i]))
 			return fsdp_arena_fail(&pickles->arena, ret_error);
 	}
-	for (size_t i = 0; i < listed->globals.count; i++) {
-		const struct fsdp_pickles_global *global =
-			fsdp_vec_at(&listed->globals, i);
+	FSDP_ITEMS(const struct fsdp_pickles_global, global, &listed->globals) {
 		const char *why = why_refused(global);
 		if (why == NULL)
 			continue;

@@ -101,13 +101,11 @@ static void freeze_plan_tensors(struct fsdp_model *model, const uint32_t *visit_
 			*visit = i;
 	}
 	model->names.copies = model->arena;
-	for (size_t i = 0; i < model->tensors.count; i++) {
-		const struct fsdp_tensor_record *tensor = fsdp_model_tensor(model, i);
+	FSDP_EACH(i, model->tensors.count, tensor, fsdp_model_tensor(model, i))
 		if ((tensor->role == FSDP_ROLE_PARAM ||
 			    tensor->role == FSDP_ROLE_BUFFER) &&
 			!(tensor->flags & FSDP_TENSOR_COMPONENT))
 			add_planned(&names, tensor);
-	}
 	model->names.copies = copies;
 	fsdp_names_let_go(&model->names);
 }
@@ -118,8 +116,7 @@ static void freeze_plan_tensors(struct fsdp_model *model, const uint32_t *visit_
 static void freeze_compare_modules(struct fsdp_model *model, struct fsdp_arena *scratch)
 {
 	uint32_t first = FSDP_NONE, count = 0;
-	for (uint32_t i = 0; i < model->tensor_count; i++) {
-		const struct fsdp_tensor_record *tensor = fsdp_model_tensor(model, i);
+	FSDP_EACH(i, model->tensor_count, tensor, fsdp_model_tensor(model, i)) {
 		if (tensor->module != FSDP_NONE || tensor->role == FSDP_ROLE_OPTIM ||
 			tensor->role == FSDP_ROLE_OTHER)
 			continue;
@@ -148,14 +145,11 @@ void fsdp_freeze_choose_units(struct fsdp_model *model, struct fsdp_arena *scrat
 	uint32_t *moved = FSDP_TAKE(scratch, moved, units + 1);
 	struct holds *holds = FSDP_TAKE(scratch, holds, units + 1);
 	bool any_sharded = false;
-	for (uint32_t i = 0; i < modules; i++) {
-		const struct fsdp_module_record *module = fsdp_model_module(model, i);
+	FSDP_EACH(i, modules, module, fsdp_model_module(model, i))
 		nearest[i] = module->unit != FSDP_NONE     ? module->unit
 			     : module->parent == FSDP_NONE ? FSDP_NONE
 							   : nearest[module->parent];
-	}
-	for (uint32_t i = 0; i < model->tensor_count; i++) {
-		const struct fsdp_tensor_record *tensor = fsdp_model_tensor(model, i);
+	FSDP_EACH(i, model->tensor_count, tensor, fsdp_model_tensor(model, i)) {
 		bool sharded = fsdp_model_is_sharded(model, tensor);
 		if (tensor->module == FSDP_NONE || tensor->role != FSDP_ROLE_PARAM)
 			continue;
@@ -171,8 +165,7 @@ void fsdp_freeze_choose_units(struct fsdp_model *model, struct fsdp_arena *scrat
 	}
 	/* Those that stay move up. A class with only that name is a separate one. */
 	uint32_t kept = 0;
-	for (uint32_t i = 0; i < model->units.count; i++) {
-		struct fsdp_unit_record unit = *fsdp_model_unit(model, i);
+	FSDP_EACH(i, model->units.count, unit, *fsdp_model_unit(model, i)) {
 		moved[i] = FSDP_NONE;
 		/* PyTorch makes no unit of a module without parameters of its own. A
 		 * class FSDP… whose parameters are stored as they are, while others are
@@ -195,11 +188,9 @@ void fsdp_freeze_choose_units(struct fsdp_model *model, struct fsdp_arena *scrat
 	}
 	fsdp_vec_truncate(&model->units, kept);
 	model->plan.unit_count = kept;
-	for (uint32_t i = 0; i < modules; i++) {
-		struct fsdp_module_record *module = fsdp_model_module(model, i);
+	FSDP_EACH(i, modules, module, fsdp_model_module(model, i))
 		if (module->unit != FSDP_NONE)
 			module->unit = moved[module->unit];
-	}
 }
 
 /*
@@ -301,8 +292,7 @@ static void compare_facts(
 static void compare_extra(const struct compare *compare)
 {
 	struct fsdp_model *model = compare->model;
-	for (uint32_t i = 0; i < model->tensor_count; i++) {
-		const struct fsdp_tensor_record *tensor = fsdp_model_tensor(model, i);
+	FSDP_EACH(i, model->tensor_count, tensor, fsdp_model_tensor(model, i)) {
 		/* In the container of the model. */
 		uint32_t above = tensor->name;
 		while (above != FSDP_NONE && above != compare->prefix)
@@ -331,9 +321,8 @@ static void compare_units(const struct compare *compare)
 	unsigned char *unit_marks = fsdp_arena_take(compare->scratch, units + 1, 1);
 	unsigned char *module_marks = fsdp_arena_take(compare->scratch, modules + 1, 1);
 	bool any_sharded = false;
-	for (uint32_t i = 0; i < model->planned.count; i++) {
-		const struct fsdp_planned *planned =
-			fsdp_model_planned(compare->model, i);
+	FSDP_EACH(
+		i, model->planned.count, planned, fsdp_model_planned(compare->model, i)) {
 		if (planned->is_buffer || planned->shared_with != FSDP_NONE)
 			continue;
 		bool sharded =
@@ -399,8 +388,8 @@ static void freeze_compare(
 			model->planned.count);
 		return;
 	}
-	for (uint32_t i = 0; i < model->planned.count; i++) {
-		const struct fsdp_planned *planned = fsdp_model_planned(compare.model, i);
+	FSDP_EACH(
+		i, model->planned.count, planned, fsdp_model_planned(compare.model, i)) {
 		if (planned->tensor != FSDP_NONE) {
 			compare_facts(&compare, planned);
 			continue;
@@ -465,8 +454,7 @@ void fsdp_freeze_keys(struct fsdp_model *model, struct fsdp_arena *scratch)
 		freeze_plan_tensors(model, visit_of, names, stripped, scratch);
 		return;
 	}
-	for (uint32_t i = 0; i < model->planned.count; i++) {
-		struct fsdp_planned *planned = fsdp_model_planned(model, i);
+	FSDP_EACH(i, model->planned.count, planned, fsdp_model_planned(model, i)) {
 		const struct fsdp_name *name =
 			fsdp_names_at(&model->names, planned->name);
 		planned->module =
@@ -568,8 +556,7 @@ static void copy_facts(struct fsdp_model *model, struct fsdp_tensor_record *tens
 
 static void count_planned(struct fsdp_model *model, const uint32_t *by_name)
 {
-	for (uint32_t i = 0; i < model->planned.count; i++) {
-		const struct fsdp_planned *planned = fsdp_model_planned(model, i);
+	FSDP_EACH(i, model->planned.count, planned, fsdp_model_planned(model, i)) {
 		uint64_t numel = 0, bytes = 0;
 		if (planned->is_buffer || planned->module == FSDP_NONE ||
 			!fsdp_numel(fsdp_model_ints(model, planned->shape), planned->dims,
@@ -594,8 +581,7 @@ static void count_planned(struct fsdp_model *model, const uint32_t *by_name)
 static void tie_tensors(const struct join *join)
 {
 	struct fsdp_model *model = join->model;
-	for (uint32_t i = 0; i < model->planned.count; i++) {
-		const struct fsdp_planned *planned = fsdp_model_planned(model, i);
+	FSDP_EACH(i, model->planned.count, planned, fsdp_model_planned(model, i)) {
 		uint32_t first = planned->shared_with == FSDP_NONE
 					 ? FSDP_NONE
 					 : join->by_name[planned->shared_with];
@@ -641,31 +627,25 @@ void fsdp_freeze_join(struct fsdp_model *model, struct fsdp_arena *scratch)
 		join.by_name[planned->name] = i;
 		join.by_key[planned->key] = i;
 	}
-	for (uint32_t i = 0; i < model->units.count; i++) {
-		const struct fsdp_unit_record *unit = fsdp_model_unit(model, i);
-		for (uint32_t n = 0; n < unit->fqn_count; n++) {
-			const struct fsdp_unit_fqn_record *fqn =
-				fsdp_model_unit_fqn(model, unit->first_fqn + n);
+	FSDP_EACH(i, (uint32_t)model->units.count, unit, fsdp_model_unit(model, i))
+		FSDP_EACH(n, unit->fqn_count, fqn,
+			fsdp_model_unit_fqn(model, unit->first_fqn + n)) {
 			uint32_t planned = join.by_name[fqn->full];
 			if (planned == FSDP_NONE)
 				continue;
 			fsdp_model_planned(model, planned)->unit = i;
 			fsdp_model_planned(model, planned)->placement = fqn->placement;
 		}
-	}
 	/* A tied name belongs to the unit of the name that is stored. */
-	for (uint32_t i = 0; i < model->planned.count; i++) {
-		struct fsdp_planned *planned = fsdp_model_planned(model, i);
+	FSDP_EACH(i, model->planned.count, planned, fsdp_model_planned(model, i))
 		if (planned->unit == FSDP_NONE && planned->shared_with != FSDP_NONE &&
 			join.by_name[planned->shared_with] != FSDP_NONE)
 			planned->unit = fsdp_model_planned(
 				model, join.by_name[planned->shared_with])
 						->unit;
-	}
 	if (!model->plan_lists_none)
 		count_planned(model, join.by_name);
-	for (uint32_t i = 0; i < model->tensor_count; i++) {
-		struct fsdp_tensor_record *tensor = fsdp_model_tensor(model, i);
+	FSDP_EACH(i, (uint32_t)model->tensor_count, tensor, fsdp_model_tensor(model, i)) {
 		if (tensor->role == FSDP_ROLE_OPTIM || tensor->role == FSDP_ROLE_OTHER)
 			continue;
 		uint32_t found = join_one(&join, tensor);

@@ -265,8 +265,7 @@ static bool find_plan(struct opening *opening, const struct fsdp_folder *folder,
 	struct fsdp_entry *ret_entry)
 {
 	size_t count = 0;
-	for (size_t i = 0; i < folder->count; i++) {
-		struct fsdp_entry entry = fsdp_folder_entry(folder, i);
+	FSDP_EACH(i, folder->count, entry, fsdp_folder_entry(folder, i)) {
 		if (entry.kind != FSDP_ENTRY_FILE || !fsdp_plan_has_name(entry.name))
 			continue;
 		count++;

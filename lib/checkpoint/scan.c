@@ -174,8 +174,8 @@ static bool list_folder(struct fsdp_scan *survey, struct fsdp_error **ret_error)
 		    &survey->dir, ret_error))
 		return false;
 	survey->has_dir = true;
-	for (size_t i = 0; i < fsdp_dir_count(&survey->dir); i++) {
-		const struct fsdp_entry *entry = fsdp_dir_entry(&survey->dir, i);
+	FSDP_EACH(
+		i, fsdp_dir_count(&survey->dir), entry, fsdp_dir_entry(&survey->dir, i)) {
 		if (is_listed(entry) &&
 			!add_entry(survey, (struct fsdp_span){ 0 }, entry))
 			return fsdp_arena_fail(&survey->arena, ret_error);
@@ -240,8 +240,7 @@ void fsdp_scan_free(struct fsdp_scan *survey)
 {
 	if (survey == NULL)
 		return;
-	for (size_t i = 0; i < survey->parts.count; i++) {
-		struct survey_part *part = fsdp_vec_at(&survey->parts, i);
+	FSDP_ITEMS(struct survey_part, part, &survey->parts) {
 		fsdp_checkpoint_free(part->checkpoint);
 		fsdp_error_free(part->error);
 	}
@@ -374,10 +373,8 @@ static bool open_part(struct fsdp_scan *survey, struct survey_part *part)
 		return false;
 	if (fsdp_checkpoint_open(&path, 1, &options, &part->checkpoint, &part->error)) {
 		/* An unreadable file of the checkpoint is not damage. */
-		for (size_t i = 0; i < fsdp_checkpoint_error_count(part->checkpoint);
-			i++) {
-			const struct fsdp_error *error =
-				fsdp_checkpoint_error(part->checkpoint, i);
+		FSDP_EACH(i, fsdp_checkpoint_error_count(part->checkpoint), error,
+			fsdp_checkpoint_error(part->checkpoint, i)) {
 			struct fsdp_error *copy = NULL;
 			if (is_of_file(error))
 				continue;
@@ -467,8 +464,7 @@ static bool read_document(struct fsdp_scan *survey, const char *name,
 bool fsdp_scan_document(struct fsdp_scan *survey, const char *name,
 	struct fsdp_scan_document *ret_document)
 {
-	for (size_t i = 0; i < survey->documents.count; i++) {
-		const struct survey_document *known = fsdp_vec_at(&survey->documents, i);
+	FSDP_ITEMS(const struct survey_document, known, &survey->documents) {
 		*ret_document = known->document;
 		if (strcmp(known->name, name) == 0)
 			return true;
@@ -489,14 +485,13 @@ static bool list_refused(struct fsdp_scan *survey, const struct fsdp_pickles *pi
 {
 	struct fsdp_vec globals;
 	fsdp_vec_init(&globals, &survey->arena, sizeof(struct fsdp_span));
-	for (size_t i = 0; i < fsdp_pickles_count(pickles); i++) {
-		struct fsdp_pickles_stream facts = fsdp_pickles_stream(pickles, i);
+	FSDP_EACH(
+		i, fsdp_pickles_count(pickles), facts, fsdp_pickles_stream(pickles, i)) {
 		result->is_readable &= facts.complete;
 		if (facts.protocol > result->protocol)
 			result->protocol = facts.protocol;
-		for (size_t k = 0; k < facts.refusal_count; k++) {
-			struct fsdp_pickles_refusal refusal =
-				fsdp_pickles_refusal(pickles, i, k);
+		FSDP_EACH(k, facts.refusal_count, refusal,
+			fsdp_pickles_refusal(pickles, i, k)) {
 			struct fsdp_span copy =
 				fsdp_arena_copy(&survey->arena, refusal.what);
 			if (copy.data == NULL)
@@ -555,8 +550,7 @@ static bool read_pickles(
 bool fsdp_scan_pickles(
 	struct fsdp_scan *survey, const char *name, struct fsdp_scan_pickles *ret_pickles)
 {
-	for (size_t i = 0; i < survey->pickles.count; i++) {
-		const struct survey_pickles *known = fsdp_vec_at(&survey->pickles, i);
+	FSDP_ITEMS(const struct survey_pickles, known, &survey->pickles) {
 		*ret_pickles = known->pickles;
 		if (strcmp(known->name, name) == 0)
 			return true;

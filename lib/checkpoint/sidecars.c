@@ -217,8 +217,7 @@ static bool is_taken(
 static void move_findings(
 	struct beside *beside, const struct fsdp_findings *from, enum whole whole)
 {
-	for (size_t i = 0; i < from->list.count; i++) {
-		const struct fsdp_finding *finding = fsdp_vec_at(&from->list, i);
+	FSDP_ITEMS(const struct fsdp_finding, finding, &from->list) {
 		if (!is_taken(beside, finding, whole))
 			continue;
 		fsdp_find(beside->findings, index_of(finding->rule),
@@ -345,8 +344,7 @@ static bool check_values(
 		}
 		if (value->kind != FSDP_JSON_OBJECT && value->kind != FSDP_JSON_ARRAY)
 			continue;
-		for (uint32_t i = 0; i < value->count; i++) {
-			const struct fsdp_json *item = &value->items[i];
+		FSDP_EACH(i, value->count, item, &value->items[i]) {
 			bool holds = item->kind == FSDP_JSON_OBJECT ||
 				     item->kind == FSDP_JSON_ARRAY;
 			if ((holds || what_runs(item) != NULL) &&
@@ -418,13 +416,10 @@ static bool read_tokens(
 /* Whether a reader of the directory already reported that it is not one. */
 static bool is_reported(const struct beside *beside, struct fsdp_span name)
 {
-	for (size_t i = 0; i < beside->findings->list.count; i++) {
-		const struct fsdp_finding *finding =
-			fsdp_vec_at(&beside->findings->list, i);
+	FSDP_ITEMS(const struct fsdp_finding, finding, &beside->findings->list)
 		if (finding->severity != FSDP_NOTE &&
 			fsdp_span_equal(finding->file, name))
 			return true;
-	}
 	return false;
 }
 
@@ -1066,13 +1061,11 @@ static void add_cures(struct beside *beside)
 {
 	struct fsdp_vec *errors = &beside->opening->checkpoint->errors;
 	const char *cure;
-	for (size_t i = 0; i < beside->findings->list.count; i++) {
-		struct fsdp_finding *finding = fsdp_vec_at(&beside->findings->list, i);
+	FSDP_ITEMS(struct fsdp_finding, finding, &beside->findings->list)
 		if (finding->severity == FSDP_ERROR &&
 			strcmp(finding->rule->category, "structure") == 0 &&
 			(cure = cure_of(beside, finding->file)) != NULL)
 			finding->fix = fsdp_span_text(cure);
-	}
 	for (size_t i = 0; i < errors->count; i++) {
 		struct fsdp_error **error = fsdp_vec_at(errors, i);
 		const char *path = fsdp_error_path(*error);

@@ -34,12 +34,10 @@ bool fsdp_pattern_in(
 	const struct fsdp_folder *folder, enum fsdp_entry_kind kind, const char *pattern)
 {
 	uint32_t numbers[FSDP_PATTERN_NUMBERS];
-	for (size_t i = 0; i < folder->count; i++) {
-		struct fsdp_entry entry = fsdp_folder_entry(folder, i);
+	FSDP_EACH(i, folder->count, entry, fsdp_folder_entry(folder, i))
 		if (entry.kind == kind &&
 			fsdp_pattern_takes(entry.name, pattern, numbers))
 			return true;
-	}
 	return false;
 }
 

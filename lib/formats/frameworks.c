@@ -381,12 +381,10 @@ static const struct fsdp_named_part accelerate_parts[] = {
 
 static bool has_model(const struct fsdp_folder *folder, const char *stem)
 {
-	for (size_t i = 0; i < FSDP_COUNT(accelerate_parts); i++) {
-		const struct fsdp_named_part *part = &accelerate_parts[i];
+	FSDP_EACH(i, FSDP_COUNT(accelerate_parts), part, &accelerate_parts[i])
 		if (part->role < 0 && strncmp(part->pattern, stem, strlen(stem)) == 0 &&
 			fsdp_parts_are_in(folder, part, 1))
 			return true;
-	}
 	return false;
 }
 
@@ -395,8 +393,7 @@ static bool has_only_state(const struct fsdp_folder *folder)
 {
 	bool has_optimizer = false;
 
-	for (size_t i = 0; i < folder->count; i++) {
-		struct fsdp_entry entry = fsdp_folder_entry(folder, i);
+	FSDP_EACH(i, folder->count, entry, fsdp_folder_entry(folder, i)) {
 		bool is_part = fsdp_span_begins(entry.name, FSDP_SPAN("random_states_"));
 
 		for (size_t k = 0; k < FSDP_COUNT(accelerate_parts) && !is_part; k++) {
@@ -442,12 +439,10 @@ static uint32_t count_accelerate(
 {
 	(void)reading;
 	uint32_t numbers[FSDP_PATTERN_NUMBERS], highest = 0;
-	for (size_t i = 0; i < folder->count; i++) {
-		struct fsdp_entry entry = fsdp_folder_entry(folder, i);
+	FSDP_EACH(i, folder->count, entry, fsdp_folder_entry(folder, i))
 		if (fsdp_pattern_takes(entry.name, "random_states_#.pkl", numbers) &&
 			numbers[0] + 1 > highest)
 			highest = numbers[0] + 1;
-	}
 	return highest;
 }
 
@@ -480,8 +475,7 @@ static void hint_shapes(struct fsdp_reading *reading)
 {
 	struct fsdp_model *model = reading->model;
 	char text[NAME_BYTES];
-	for (uint32_t i = 0; i < model->tensors.count; i++) {
-		const struct fsdp_tensor_record *tensor = fsdp_model_tensor(model, i);
+	FSDP_EACH(i, model->tensors.count, tensor, fsdp_model_tensor(model, i)) {
 		if (tensor->role != FSDP_ROLE_OPTIM || tensor->dims == 0)
 			continue;
 		struct fsdp_span name =
@@ -503,8 +497,7 @@ static void finish_accelerate(struct fsdp_reading *reading)
 {
 	/* A schedule is one of an optimizer, which save_state writes before it. */
 	bool scheduler = false, optimizer = reading->named, whole = false;
-	for (size_t i = 0; i < reading->children.count; i++) {
-		const struct fsdp_child *child = fsdp_vec_at(&reading->children, i);
+	FSDP_ITEMS(const struct fsdp_child, child, &reading->children) {
 		optimizer |= child->role == FSDP_ROLE_OPTIM;
 		scheduler |= fsdp_span_begins(child->name, FSDP_SPAN("scheduler"));
 		whole |= fsdp_span_is(child->name, "pytorch_model_fsdp.bin") ||
@@ -575,8 +568,7 @@ static uint32_t count_verl(struct fsdp_reading *reading, const struct fsdp_folde
 	struct world worlds[WORLDS_MAX];
 	uint32_t numbers[FSDP_PATTERN_NUMBERS];
 	size_t count = 0;
-	for (size_t i = 0; i < folder->count; i++) {
-		struct fsdp_entry entry = fsdp_folder_entry(folder, i);
+	FSDP_EACH(i, folder->count, entry, fsdp_folder_entry(folder, i)) {
 		size_t kind = 0, k = 0;
 		while (kind < FSDP_COUNT(verl_parts) &&
 			!fsdp_pattern_takes(
@@ -636,8 +628,7 @@ static void name_verl(struct fsdp_reading *reading, const struct fsdp_folder *fo
 	uint32_t numbers[FSDP_PATTERN_NUMBERS];
 	size_t kept = 0;
 	fsdp_reading_add_parts(reading, folder, verl_parts, FSDP_COUNT(verl_parts));
-	for (size_t i = 0; i < reading->children.count; i++) {
-		struct fsdp_child *child = fsdp_vec_at(&reading->children, i);
+	FSDP_ITEMS(struct fsdp_child, child, &reading->children) {
 		size_t k = 0;
 		while (k < FSDP_COUNT(verl_parts) &&
 			!fsdp_pattern_takes(child->name, verl_parts[k].pattern, numbers))
@@ -750,8 +741,7 @@ static size_t count_steps(const struct fsdp_folder *folder, struct fsdp_entry *r
 {
 	size_t count = 0;
 	uint32_t step;
-	for (size_t i = 0; i < folder->count; i++) {
-		struct fsdp_entry entry = fsdp_folder_entry(folder, i);
+	FSDP_EACH(i, folder->count, entry, fsdp_folder_entry(folder, i)) {
 		if (!takes_step(&entry, &step))
 			continue;
 		*ret_last = entry;
@@ -822,12 +812,10 @@ static bool follow_tracker(struct fsdp_reading *reading, const struct fsdp_folde
 		/* Which of the steps is read, and what others there are. */
 		struct fsdp_name_list others = { .count = 0 };
 		uint32_t step;
-		for (size_t k = 0; k < folder->count; k++) {
-			struct fsdp_entry entry = fsdp_folder_entry(folder, k);
+		FSDP_EACH(k, folder->count, entry, fsdp_folder_entry(folder, k))
 			if (takes_step(&entry, &step) &&
 				!fsdp_span_equal(entry.name, ret_entry->name))
 				fsdp_name_list_add(&others, entry.name);
-		}
 		fsdp_reading_note(reading, "using %.*s (from " TRACKER "%s%s)",
 			FSDP_TEXT_MOST(ret_entry->name, 64),
 			others.count != 0 ? "; also present: " : "",

@@ -385,10 +385,8 @@ static void set_list(
 		return;
 	}
 	*(*at)++ = (struct fsdp_token){ .kind = FSDP_TOKEN_LIST, .count = count };
-	for (uint32_t i = 0; i < count; i++) {
-		struct fsdp_json item = item_of(json, i);
+	FSDP_EACH(i, count, item, item_of(json, i))
 		hf_token(model, &item, (*at)++);
-	}
 }
 
 /* The tokens of a scalar, or of a list of scalars and lists of them. */
@@ -398,10 +396,8 @@ static void set_tokens(struct config *config, const struct fsdp_json *json,
 	struct fsdp_model *model = config->reading->model;
 	uint32_t count = items_of(json);
 	size_t room = 1 + (size_t)count;
-	for (uint32_t i = 0; i < count; i++) {
-		struct fsdp_json item = item_of(json, i);
+	FSDP_EACH(i, count, item, item_of(json, i))
 		room += items_of(&item);
-	}
 	struct fsdp_token *tokens = FSDP_TAKE(model->arena, tokens, room);
 	value->tokens = tokens;
 	value->token_count = (uint32_t)room;
@@ -411,10 +407,8 @@ static void set_tokens(struct config *config, const struct fsdp_json *json,
 	}
 	*tokens = (struct fsdp_token){ .kind = FSDP_TOKEN_LIST, .count = count };
 	tokens++;
-	for (uint32_t i = 0; i < count; i++) {
-		struct fsdp_json item = item_of(json, i);
+	FSDP_EACH(i, count, item, item_of(json, i))
 		set_list(model, &item, &tokens);
-	}
 }
 
 /* Parts of a value's name: the file, perhaps a part of it, and the key. */

@@ -534,12 +534,10 @@ enum {
 /* The type of the model, from its configuration. */
 static struct fsdp_span model_type(const struct fsdp_model *model)
 {
-	for (size_t i = 0; i < model->settings.count; i++) {
-		const struct fsdp_setting *setting = fsdp_model_setting(model, i);
+	FSDP_EACH(i, model->settings.count, setting, fsdp_model_setting(model, i))
 		if (fsdp_span_is(setting->key, "model_type") &&
 			setting->value.kind == FSDP_TOKEN_TEXT)
 			return setting->value.text;
-	}
 	return (struct fsdp_span){ 0 };
 }
 
@@ -576,8 +574,8 @@ static void list_candidates(struct id_naming *naming, bool ordered, bool *ret_fi
 	bool *is_seen = FSDP_TAKE(naming->scratch, is_seen, model->extents.count + 1);
 	naming->candidates =
 		FSDP_TAKE(naming->scratch, naming->candidates, model->tensors.count + 1);
-	for (uint32_t i = 0; i < model->tensors.count; i++) {
-		const struct fsdp_tensor_record *tensor = fsdp_model_tensor(model, i);
+	FSDP_EACH(
+		i, (uint32_t)model->tensors.count, tensor, fsdp_model_tensor(model, i)) {
 		if (tensor->role != FSDP_ROLE_PARAM ||
 			(tensor->flags & FSDP_TENSOR_COMPONENT))
 			continue;
@@ -621,8 +619,7 @@ static uint32_t find_listed(struct id_naming *naming, struct fsdp_span stated)
 
 static bool name_as_listed(struct id_naming *naming)
 {
-	for (size_t i = 0; i < naming->number_count; i++) {
-		struct parameter_number *numbered = &naming->numbers[i];
+	FSDP_EACH(i, naming->number_count, numbered, &naming->numbers[i]) {
 		uint32_t name = find_listed(naming, numbered->stated);
 		if (name == FSDP_NONE)
 			continue;
@@ -655,11 +652,9 @@ static void list_group(
 	for (size_t i = 0; i < naming->number_count; i++)
 		if (naming->numbers[i].group == index)
 			group->numbers[group->number_count++] = (uint32_t)i;
-	for (size_t i = 0; i < naming->candidate_count; i++) {
-		const struct ordered_parameter *candidate = &naming->candidates[i];
+	FSDP_EACH(i, naming->candidate_count, candidate, &naming->candidates[i])
 		if (naming->groups == 1 || candidate->decays == (index == 0))
 			group->candidates[group->candidate_count++] = candidate;
-	}
 	if (naming->has_renamed) {
 		/* Of a model that has parameters under other names, those numbers are
 		 * left out whose shape nothing that is stored has. Models have few
@@ -719,16 +714,14 @@ static void name_by_shape(struct id_naming *naming, bool *ret_fits)
 	*ret_fits = false;
 	if (naming->has_renamed || naming->number_count > naming->candidate_count)
 		return;
-	for (uint32_t i = 0; i < naming->number_count; i++) {
-		struct parameter_number *numbered = &naming->numbers[i];
+	FSDP_EACH(i, (uint32_t)naming->number_count, numbered, &naming->numbers[i]) {
 		numbered->parameter = FSDP_NONE;
 		numbered->shape.is_number = true;
 		numbered->shape.index = i;
 		if (numbered->shape.has_head && numbered->shape.has_last)
 			list[count++] = numbered->shape;
 	}
-	for (size_t i = 0; i < naming->candidate_count; i++) {
-		uint32_t index = naming->candidates[i].tensor;
+	FSDP_EACH(i, naming->candidate_count, index, naming->candidates[i].tensor) {
 		const struct fsdp_tensor_record *tensor = fsdp_model_tensor(model, index);
 		list[count].index = index;
 		fsdp_state_shape_add(&list[count++], FSDP_SPAN(""),
@@ -953,8 +946,7 @@ static bool read(struct fsdp_reading *reading, const struct fsdp_look *look,
 	/* Every rank writes its random states, with its number where there are several.
 	 */
 	uint32_t numbers[FSDP_PATTERN_NUMBERS], count = 0;
-	for (size_t i = 0; i < folder->count; i++) {
-		struct fsdp_entry entry = fsdp_folder_entry(folder, i);
+	FSDP_EACH(i, folder->count, entry, fsdp_folder_entry(folder, i)) {
 		if (fsdp_span_is(entry.name, "rng_state.pth") && count == 0)
 			count = 1;
 		if (fsdp_pattern_takes(entry.name, "rng_state_#.pth", numbers) &&
@@ -994,8 +986,7 @@ static void rename_masters(struct fsdp_reading *reading)
 	struct fsdp_model *model = reading->model;
 	bool *seen = fsdp_arena_take(reading->scratch, model->names.list.count + 1, 1);
 	size_t names = model->names.list.count;
-	for (size_t i = 0; i < model->tensors.count; i++) {
-		struct fsdp_tensor_record *tensor = fsdp_model_tensor(model, i);
+	FSDP_EACH(i, model->tensors.count, tensor, fsdp_model_tensor(model, i)) {
 		if (tensor->name >= names || tensor->role != FSDP_ROLE_PARAM)
 			continue;
 		if (!seen[tensor->name]) {
@@ -1117,8 +1108,7 @@ static void finish(struct fsdp_reading *reading)
 		.world_size = model->world_size, .at_least = true, .what = "file"
 	};
 	here.list = FSDP_TAKE(reading->scratch, here.list, reading->children.count + 1);
-	for (size_t i = 0; i < reading->children.count; i++) {
-		const struct fsdp_child *child = fsdp_vec_at(&reading->children, i);
+	FSDP_ITEMS(const struct fsdp_child, child, &reading->children) {
 		if (child->rank == FSDP_NONE)
 			continue;
 		here.list[here.count++] = child->rank;

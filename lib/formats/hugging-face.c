@@ -106,8 +106,7 @@ static bool leads_to(struct fsdp_reading *reading, const struct fsdp_folder *fol
 	struct fsdp_folder blobs;
 	if (fsdp_folder_open_child(folder, FSDP_SPAN("blobs"), reading->model->arena,
 		    reading->limits, &blob_dir, &blobs, NULL)) {
-		for (size_t i = 0; i < blobs.count; i++) {
-			struct fsdp_entry entry = fsdp_folder_entry(&blobs, i);
+		FSDP_EACH(i, blobs.count, entry, fsdp_folder_entry(&blobs, i))
 			if (entry.kind == FSDP_ENTRY_FILE &&
 				fsdp_span_ends(entry.name, FSDP_SPAN(".incomplete")))
 				fsdp_find(&reading->model->findings,
@@ -115,7 +114,6 @@ static bool leads_to(struct fsdp_reading *reading, const struct fsdp_folder *fol
 					FSDP_PLACE(.file = entry.name,
 						.fix = "download it again"),
 					"blob of an unfinished download");
-		}
 		fsdp_dir_close(&blob_dir);
 	}
 	if (!fsdp_folder_open_child(folder, FSDP_SPAN("snapshots"), arena,
@@ -306,8 +304,7 @@ static struct split find_split(const struct fsdp_folder *folder)
 {
 	struct split found = { .count = 0 }, own;
 	uint32_t number;
-	for (size_t i = 0; i < folder->count; i++) {
-		struct fsdp_entry entry = fsdp_folder_entry(folder, i);
+	FSDP_EACH(i, folder->count, entry, fsdp_folder_entry(folder, i)) {
 		if (entry.kind != FSDP_ENTRY_FILE)
 			continue;
 		if (found.count == 0 && parse_split(entry.name, &own, &number))
@@ -580,12 +577,10 @@ static bool find_other_save(struct hf *hf, struct split *ret_split)
 			ret_split->is_bin != hf->is_bin)
 			continue;
 		tried++;
-		for (size_t k = 0; k < hf->folder->count; k++) {
-			struct fsdp_entry other = fsdp_folder_entry(hf->folder, k);
+		FSDP_EACH(k, hf->folder->count, other, fsdp_folder_entry(hf->folder, k))
 			ret_split->count += other.kind == FSDP_ENTRY_FILE &&
 					    is_of_split(ret_split, other.name, &number) &&
 					    number >= 1 && number <= ret_split->of;
-		}
 		const struct absent *absent = fsdp_vec_at(&hf->absent, 0);
 		if (ret_split->count == ret_split->of &&
 			parse_split(absent->name, &named, &number) &&
@@ -629,14 +624,12 @@ static void report_absent(struct hf *hf)
 				0))
 		return; /* the error says it */
 	list_lost(hf);
-	for (size_t i = 0; i < hf->absent.count; i++) {
-		const struct absent *absent = fsdp_vec_at(&hf->absent, i);
+	FSDP_ITEMS(const struct absent, absent, &hf->absent)
 		hf->is_renamed |= fsdp_report_missing(&hf->reading->model->findings,
 			hf->folder,
 			*FSDP_PLACE(.file = absent->name, .affected = absent->tensors,
 				.affected_count = absent->tensor_count),
 			absent->is_link, "the index");
-	}
 }
 
 /* Names the index in an error. A new one can be made where all shards are present. */
@@ -725,8 +718,7 @@ static void count_listed(struct hf *hf)
 		hf->listed[fsdp_table_get(&hf->mapped,
 				   *(const uint32_t *)fsdp_vec_at(&hf->map, i))]
 			.listed++;
-	for (size_t i = 0; i < model->tensors.count; i++) {
-		const struct fsdp_tensor_record *tensor = fsdp_model_tensor(model, i);
+	FSDP_EACH(i, model->tensors.count, tensor, fsdp_model_tensor(model, i)) {
 		const struct fsdp_file_record *file = file_of(model, tensor);
 		uint32_t mapped = fsdp_table_get(&hf->mapped, tensor->raw_name), actual;
 		if (file == NULL || mapped == FSDP_NONE)
@@ -843,11 +835,10 @@ static void check_map(struct hf *hf)
 	size_t files = hf->files.list.count;
 	bool *opened = fsdp_arena_take(hf->reading->scratch, files + 1, 1);
 	/* Files of the map that were opened; tensors of others are not reported again. */
-	for (size_t i = 0; i < model->files.count; i++) {
-		uint32_t number = number_of(hf, fsdp_model_file(model, i)->path);
+	FSDP_EACH(i, model->files.count, number,
+		number_of(hf, fsdp_model_file(model, i)->path))
 		if (number != FSDP_NONE && !fsdp_model_file(model, i)->is_listed)
 			opened[number] = true;
-	}
 	for (uint32_t i = 1; i < files; i++)
 		hf->lacks_some |= !opened[i];
 	/* transformers takes the names of files from the index, and from these all that
@@ -922,8 +913,7 @@ static void check_unnamed(struct hf *hf)
 	if (hf->reading->named || hf->files.list.count < 2 ||
 		!parse_split(file, &split, &number))
 		return;
-	for (size_t i = 0; i < hf->folder->count; i++) {
-		struct fsdp_entry entry = fsdp_folder_entry(hf->folder, i);
+	FSDP_EACH(i, hf->folder->count, entry, fsdp_folder_entry(hf->folder, i)) {
 		if (entry.kind != FSDP_ENTRY_FILE ||
 			!parse_split(entry.name, &own, &number) ||
 			own.is_bin != split.is_bin ||
@@ -961,12 +951,10 @@ static void check_unnamed(struct hf *hf)
 static uint64_t stored_bytes(const struct fsdp_model *model)
 {
 	uint64_t sum = 0;
-	for (size_t i = 0; i < model->extents.count; i++) {
-		const struct fsdp_extent *extent = fsdp_model_extent(model, i);
+	FSDP_EACH(i, model->extents.count, extent, fsdp_model_extent(model, i))
 		if (!extent->is_record && extent->size != FSDP_UNKNOWN &&
 			!fsdp_add(sum, extent->size, &sum))
 			return UINT64_MAX;
-	}
 	return sum;
 }
 
@@ -1030,8 +1018,7 @@ static void read_split(struct hf *hf)
 	struct fsdp_reading *reading = hf->reading;
 	uint32_t number;
 	bool *here = fsdp_arena_take(reading->scratch, hf->split.count + 2, 1);
-	for (size_t i = 0; i < hf->folder->count; i++) {
-		struct fsdp_entry entry = fsdp_folder_entry(hf->folder, i);
+	FSDP_EACH(i, hf->folder->count, entry, fsdp_folder_entry(hf->folder, i)) {
 		if (entry.kind != FSDP_ENTRY_FILE ||
 			!is_of_split(&hf->split, entry.name, &number))
 			continue;
@@ -1151,8 +1138,7 @@ static void check_modules(const struct hf *hf)
 	if (error != NULL && fsdp_error_code(error) == FSDP_ERROR_MEMORY)
 		fsdp_model_leave(reading->model, error);
 	fsdp_error_free(error);
-	for (uint32_t i = 0; i < fsdp_json_items(root); i++) {
-		const struct fsdp_json *module = &root->items[i];
+	FSDP_EACH(i, fsdp_json_items(root), module, &root->items[i]) {
 		struct fsdp_span path = fsdp_json_get_text(module, "path");
 		struct fsdp_span type = fsdp_json_get_text(module, "type");
 		struct fsdp_folder folder;

@@ -63,12 +63,10 @@ static enum fsdp_sign recognise(const struct fsdp_look *look)
 	uint32_t numbers[FSDP_PATTERN_NUMBERS];
 	if (look->folder == NULL)
 		return FSDP_SIGN_NONE;
-	for (size_t i = 0; i < look->folder->count; i++) {
-		struct fsdp_entry entry = fsdp_folder_entry(look->folder, i);
+	FSDP_EACH(i, look->folder->count, entry, fsdp_folder_entry(look->folder, i))
 		if (entry.kind == FSDP_ENTRY_DIRECTORY &&
 			takes_folder(entry.name, numbers))
 			return FSDP_SIGN_SURE;
-	}
 	return FSDP_SIGN_NONE;
 }
 
@@ -87,8 +85,7 @@ static void add_optimizers(struct fsdp_reading *reading, const struct fsdp_folde
 {
 	uint32_t numbers[FSDP_PATTERN_NUMBERS];
 
-	for (size_t i = 0; i < folder->count; i++) {
-		struct fsdp_entry entry = fsdp_folder_entry(folder, i);
+	FSDP_EACH(i, folder->count, entry, fsdp_folder_entry(folder, i)) {
 		struct fsdp_folder below;
 		struct fsdp_child *child;
 		struct fsdp_dir dir;
@@ -121,8 +118,7 @@ static bool read(struct fsdp_reading *reading, const struct fsdp_look *look,
 		if (numbers[2] >= last_size)
 			last_size = numbers[2] + 1;
 	}
-	for (size_t i = 0; i < look->folder->count; i++) {
-		struct fsdp_entry entry = fsdp_folder_entry(look->folder, i);
+	FSDP_EACH(i, look->folder->count, entry, fsdp_folder_entry(look->folder, i)) {
 		if (entry.kind != FSDP_ENTRY_DIRECTORY ||
 			!takes_folder(entry.name, numbers))
 			continue;

@@ -421,8 +421,7 @@ static void compare_ranks(
 {
 	const struct fsdp_json *ranks = fsdp_json_get(reading->json, "ranks");
 	int64_t least = 0, rank;
-	for (uint32_t i = 0; i < fsdp_json_items(ranks); i++) {
-		const struct fsdp_json *item = &ranks->items[i];
+	FSDP_EACH(i, fsdp_json_items(ranks), item, &ranks->items[i]) {
 		if (!fsdp_json_get_integer(
 			    item, "rank", least, reading->record->shards - 1, &rank)) {
 			const struct fsdp_json *found = fsdp_json_get(item, "rank");
@@ -703,8 +702,7 @@ static void check_ties(struct fsdp_plan_reading *plan)
 	bool *listed = FSDP_TAKE(scratch, listed, model->names.list.count + 1);
 	for (uint32_t i = 0; i < model->planned.count; i++)
 		listed[fsdp_model_planned(model, i)->name] = true;
-	for (uint32_t i = 0; i < model->planned.count; i++) {
-		const struct fsdp_planned *planned = fsdp_model_planned(model, i);
+	FSDP_EACH(i, model->planned.count, planned, fsdp_model_planned(model, i)) {
 		bool self = planned->shared_with == planned->name;
 		if (planned->shared_with == FSDP_NONE ||
 			(!self && listed[planned->shared_with]))
@@ -794,8 +792,7 @@ static void sub_mesh(
 		ranks *= (uint64_t)shape[i];
 		texts[i] = whole->names[dim];
 	}
-	for (uint32_t i = 0; i < model->meshes.count; i++) {
-		const struct fsdp_mesh_record *mesh = fsdp_model_mesh(model, i);
+	FSDP_EACH(i, (uint32_t)model->meshes.count, mesh, fsdp_model_mesh(model, i)) {
 		bool same = mesh->names != NULL && mesh->dims == names->count;
 		for (uint32_t k = 0; same && k < mesh->dims; k++)
 			same = fsdp_span_equal(mesh->names[k], texts[k]);
@@ -1019,12 +1016,11 @@ static void read_units(struct fsdp_plan_reading *plan)
 	for (uint32_t i = 0; i < units->count; i++)
 		read_unit(plan, &units->items[i]);
 	/* Later visits of a sharded module are sharded too. */
-	for (uint32_t i = 0; i < plan->model->modules.count; i++) {
-		struct fsdp_module_record *module = fsdp_model_module(plan->model, i);
+	FSDP_EACH(
+		i, plan->model->modules.count, module, fsdp_model_module(plan->model, i))
 		if (module->same_as != FSDP_NONE && module->unit == FSDP_NONE)
 			module->unit =
 				fsdp_model_module(plan->model, module->same_as)->unit;
-	}
 }
 
 /* ---- the plan against itself ---- */
@@ -1070,8 +1066,7 @@ static void check_units(struct fsdp_plan_reading *plan)
 	size_t reported = 0;
 	for (uint32_t i = 0; i < model->planned.count; i++)
 		marks[fsdp_model_planned(model, i)->name] |= LISTED;
-	for (uint32_t i = 0; i < model->unit_fqns.count; i++) {
-		uint32_t name = fsdp_model_unit_fqn(model, i)->full;
+	FSDP_EACH(i, model->unit_fqns.count, name, fsdp_model_unit_fqn(model, i)->full) {
 		struct fsdp_span text;
 		if ((marks[name] & LISTED) && !(marks[name] & IN_UNIT)) {
 			marks[name] |= IN_UNIT;
@@ -1101,8 +1096,8 @@ static void check_wrappers(struct fsdp_plan_reading *plan)
 		fsdp_arena_take(plan->reading->scratch, model->modules.count + 1, 1);
 	uint32_t *visit =
 		FSDP_TAKE(plan->reading->scratch, visit, model->names.list.count + 1);
-	for (uint32_t i = 0; i < model->modules.count; i++) {
-		const struct fsdp_module_record *module = fsdp_model_module(model, i);
+	FSDP_EACH(
+		i, (uint32_t)model->modules.count, module, fsdp_model_module(model, i)) {
 		/* Below a wrapper of FSDP1, or a class that fully_shard replaced. */
 		bool is_wrapped =
 			(module->parent != FSDP_NONE &&
@@ -1115,8 +1110,7 @@ static void check_wrappers(struct fsdp_plan_reading *plan)
 							   : nearest[module->parent];
 		visit[module->name] = i + 1;
 	}
-	for (uint32_t i = 0; i < model->planned.count; i++) {
-		const struct fsdp_planned *planned = fsdp_model_planned(model, i);
+	FSDP_EACH(i, model->planned.count, planned, fsdp_model_planned(model, i)) {
 		uint32_t parent = fsdp_names_at(&model->names, planned->name)->parent;
 		if (planned->is_buffer || planned->shared_with != FSDP_NONE ||
 			parent == FSDP_NONE || visit[parent] == 0)
@@ -1203,8 +1197,7 @@ static void read_head(struct fsdp_plan_reading *plan)
 static void add_tensors(struct fsdp_plan_reading *plan)
 {
 	struct fsdp_model *model = plan->model;
-	for (uint32_t i = 0; i < model->planned.count; i++) {
-		const struct fsdp_planned *planned = fsdp_model_planned(model, i);
+	FSDP_EACH(i, model->planned.count, planned, fsdp_model_planned(model, i)) {
 		struct fsdp_tensor_record record = {
 			.name = planned->name,
 			.raw_name = planned->name,

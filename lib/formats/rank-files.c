@@ -90,8 +90,7 @@ static size_t count_members(
 {
 	struct numbered_name pattern = { 0 };
 	size_t count = 0;
-	for (size_t i = 0; i < folder->count; i++) {
-		struct fsdp_entry entry = fsdp_folder_entry(folder, i);
+	FSDP_EACH(i, folder->count, entry, fsdp_folder_entry(folder, i)) {
 		if (entry.kind != FSDP_ENTRY_FILE || !has_torch_suffix(entry.name))
 			continue;
 		if (!match_pattern(entry.name, &pattern) ||
@@ -165,13 +164,11 @@ size_t fsdp_rank_siblings(const struct fsdp_folder *folder, struct fsdp_span nam
 	size_t count = 0;
 	if (!match_pattern(name, &own))
 		return 0;
-	for (size_t i = 0; i < folder->count; i++) {
-		struct fsdp_entry entry = fsdp_folder_entry(folder, i);
+	FSDP_EACH(i, folder->count, entry, fsdp_folder_entry(folder, i))
 		if (entry.kind == FSDP_ENTRY_FILE &&
 			match_pattern(entry.name, &pattern) &&
 			same_pattern(&pattern, &own))
 			positions[count++] = (uint32_t)i;
-	}
 	*ret_sure = names_a_rank(own.prefix);
 	return count;
 }
@@ -182,8 +179,7 @@ static bool read(struct fsdp_reading *reading, const struct fsdp_look *look,
 	struct numbered_name pattern, first = { 0 };
 	bool uniform = true;
 	(void)ret_error;
-	for (size_t i = 0; i < look->folder->count; i++) {
-		struct fsdp_entry entry = fsdp_folder_entry(look->folder, i);
+	FSDP_EACH(i, look->folder->count, entry, fsdp_folder_entry(look->folder, i)) {
 		if (entry.kind != FSDP_ENTRY_FILE)
 			continue;
 		if (!(look->folder->picked != NULL ? !fsdp_plan_has_name(entry.name)
@@ -231,8 +227,7 @@ static void resolve_world(struct fsdp_model *model)
 {
 	struct claims claims = { .count = 0 };
 	const struct claim *best = &claims.items[0];
-	for (uint32_t i = 0; i < model->files.count; i++) {
-		const struct fsdp_file_record *file = fsdp_model_file(model, i);
+	FSDP_EACH(i, model->files.count, file, fsdp_model_file(model, i)) {
 		size_t k = 0;
 		if (file->world_size == FSDP_NONE || !file->world_whole)
 			continue;
@@ -258,8 +253,7 @@ static void resolve_world(struct fsdp_model *model)
 			best = &claims.items[i];
 	}
 	model->world_size = best->world_size;
-	for (uint32_t i = 0; i < model->files.count; i++) {
-		struct fsdp_file_record *file = fsdp_model_file(model, i);
+	FSDP_EACH(i, model->files.count, file, fsdp_model_file(model, i)) {
 		if (!file->world_whole || file->world_size == best->world_size)
 			continue;
 		file->left_out = true;
@@ -296,8 +290,7 @@ static void list_ranks(
 	ranks->is_reported = FSDP_TAKE(scratch, ranks->is_reported, room);
 	ranks->next = FSDP_TAKE(scratch, ranks->next, count + 1);
 	ranks->twin = FSDP_TAKE(scratch, ranks->twin, count + 1);
-	for (uint32_t i = 0; i < count; i++) {
-		const struct fsdp_file_record *file = fsdp_model_file(model, i);
+	FSDP_EACH(i, count, file, fsdp_model_file(model, i)) {
 		keys[2 * i] = (uint64_t)file->rank << 32 | i;
 		keys[2 * i + 1] = (uint64_t)file->named_rank << 32 | (count + i);
 	}
@@ -446,8 +439,7 @@ static void check_evidence(struct fsdp_reading *reading)
 static uint32_t guess_world_size(const struct fsdp_reading *reading)
 {
 	uint32_t size = (uint32_t)reading->children.count, highest = 0;
-	for (size_t i = 0; i < reading->children.count; i++) {
-		const struct fsdp_child *child = fsdp_vec_at(&reading->children, i);
+	FSDP_ITEMS(const struct fsdp_child, child, &reading->children) {
 		uint32_t named = named_world_size(child->name);
 		if (named != FSDP_NONE)
 			return named;

@@ -233,12 +233,10 @@ void fsdp_reading_add_parts(struct fsdp_reading *reading,
 	uint32_t numbers[FSDP_PATTERN_NUMBERS];
 	for (size_t i = 0; i < count; i++) {
 		size_t first = reading->children.count;
-		for (size_t k = 0; k < folder->count; k++) {
-			struct fsdp_entry entry = fsdp_folder_entry(folder, k);
+		FSDP_EACH(k, folder->count, entry, fsdp_folder_entry(folder, k))
 			if (entry.kind == parts[i].kind &&
 				fsdp_pattern_takes(entry.name, parts[i].pattern, numbers))
 				add_part(reading, &parts[i], entry.name, numbers);
-		}
 		fsdp_reading_order_children(reading, first);
 	}
 }

@@ -1072,11 +1072,9 @@ static bool parse(struct fsdp_span name, uint32_t *ret_rank)
 static bool has_shards(const struct fsdp_folder *folder)
 {
 	uint32_t rank;
-	for (size_t i = 0; i < folder->count; i++) {
-		struct fsdp_entry entry = fsdp_folder_entry(folder, i);
+	FSDP_EACH(i, folder->count, entry, fsdp_folder_entry(folder, i))
 		if (entry.kind == FSDP_ENTRY_FILE && parse(entry.name, &rank))
 			return true;
-	}
 	return false;
 }
 
@@ -1093,8 +1091,7 @@ static bool may_be_beside(struct fsdp_span name)
 static bool lacks_index(const struct fsdp_folder *folder)
 {
 	bool found = false;
-	for (size_t i = 0; i < folder->count; i++) {
-		struct fsdp_entry entry = fsdp_folder_entry(folder, i);
+	FSDP_EACH(i, folder->count, entry, fsdp_folder_entry(folder, i)) {
 		if (entry.name.data[0] == '.' && entry.kind == FSDP_ENTRY_DIRECTORY)
 			continue;
 		if (entry.kind == FSDP_ENTRY_DIRECTORY &&
@@ -1141,8 +1138,7 @@ static bool read_shard_files(struct fsdp_reading *reading, const struct fsdp_loo
 		return true;
 	}
 	reading->state = reading;
-	for (size_t i = 0; i < look->folder->count; i++) {
-		struct fsdp_entry entry = fsdp_folder_entry(look->folder, i);
+	FSDP_EACH(i, look->folder->count, entry, fsdp_folder_entry(look->folder, i)) {
 		if (entry.kind != FSDP_ENTRY_FILE || !parse(entry.name, &rank))
 			continue;
 		fsdp_reading_add_child(reading, entry.name, rank);

@@ -211,8 +211,7 @@ static bool fail(struct fsdp_error **ret_error, enum fsdp_error_code code,
  * leads to may be missing. */
 static bool fail_weights(const struct fsdp_look *look, struct fsdp_error **ret_error)
 {
-	for (size_t i = 0; i < look->folder->count; i++) {
-		struct fsdp_entry entry = fsdp_folder_entry(look->folder, i);
+	FSDP_EACH(i, look->folder->count, entry, fsdp_folder_entry(look->folder, i)) {
 
 		bool is_outside = entry.kind == FSDP_ENTRY_LINK_OUTSIDE;
 
@@ -375,13 +374,11 @@ static bool has_shape(struct fsdp_span head, const char *shape)
 
 static const struct protobuf *find_protobuf(const struct fsdp_look *look)
 {
-	for (size_t i = 0; i < FSDP_COUNT(protobufs); i++) {
-		const struct protobuf *row = &protobufs[i];
+	FSDP_EACH(i, FSDP_COUNT(protobufs), row, &protobufs[i])
 		if (has_shape(look->head, row->shape) &&
 			(row->suffix == NULL ||
 				fsdp_span_ends(look->path, fsdp_span_text(row->suffix))))
 			return row;
-	}
 	return NULL;
 }
 
@@ -496,8 +493,7 @@ static const struct document {
 
 static bool fail_json(struct fsdp_span body, struct fsdp_error **ret_error)
 {
-	for (size_t i = 0; i < FSDP_COUNT(documents); i++) {
-		const struct document *row = &documents[i];
+	FSDP_EACH(i, FSDP_COUNT(documents), row, &documents[i])
 		if (*body.data == '{' &&
 			memmem(body.data, body.size, row->key, strlen(row->key)) != NULL)
 			return fail(ret_error,
@@ -505,7 +501,6 @@ static bool fail_json(struct fsdp_span body, struct fsdp_error **ret_error)
 					       : FSDP_ERROR_UNSUPPORTED,
 				row->is_beside ? "FI9005" : "FI9002", row->what,
 				row->hint);
-	}
 	return fail(ret_error, OTHER, "a JSON document that is not a sharding plan",
 		"a plan is described in fsdp-inspect help plan");
 }
@@ -604,13 +599,11 @@ static bool fail_file(const struct fsdp_look *look, struct fsdp_error **ret_erro
 		return fsdp_error_add_hint(
 			ret_error, "load it with numpy.load(FILE, allow_pickle=False)");
 	}
-	for (size_t i = 0; i < FSDP_COUNT(table); i++) {
-		const struct foreign *row = &table[i];
+	FSDP_EACH(i, FSDP_COUNT(table), row, &table[i])
 		if (look->head.size >= row->offset + row->size &&
 			memcmp(look->head.data + row->offset, row->magic, row->size) == 0)
 			return fail(
 				ret_error, row->code, row->rule, row->what, row->hint);
-	}
 	struct fsdp_span body = without_blanks(look->head);
 	if (begins_json(body))
 		return fail_json(body, ret_error);
@@ -816,12 +809,10 @@ static const struct folder_row {
 static bool is_alone(const struct fsdp_folder *folder, const char *pattern)
 {
 	uint32_t numbers[FSDP_PATTERN_NUMBERS];
-	for (size_t i = 0; i < folder->count; i++) {
-		struct fsdp_entry entry = fsdp_folder_entry(folder, i);
+	FSDP_EACH(i, folder->count, entry, fsdp_folder_entry(folder, i))
 		if (!fsdp_pattern_takes(entry.name, pattern, numbers) &&
 			!fsdp_span_ends(entry.name, FSDP_SPAN(".json")))
 			return false;
-	}
 	return true;
 }
 
@@ -838,15 +829,13 @@ static bool has_ending(const struct fsdp_folder *folder, const char *ending)
 static const struct folder_row *find_folder(const struct fsdp_folder *folder)
 {
 	struct fsdp_entry entry;
-	for (size_t i = 0; i < FSDP_COUNT(folders); i++) {
-		const struct folder_row *row = &folders[i];
+	FSDP_EACH(i, FSDP_COUNT(folders), row, &folders[i])
 		if (fsdp_pattern_in(folder, FSDP_ENTRY_FILE, row->pattern) &&
 			(row->beside == NULL || has_ending(folder, row->beside) ||
 				fsdp_folder_find(
 					folder, fsdp_span_text(row->beside), &entry)) &&
 			(!row->alone || is_alone(folder, row->pattern)))
 			return row;
-	}
 	return NULL;
 }
 
@@ -965,8 +954,8 @@ static bool fail_directory(const struct fsdp_look *look, struct fsdp_error **ret
 	if (fail_one_kind(look, ret_error))
 		return false;
 	for (size_t k = 0; k < FSDP_COUNT(directories); k++) {
-		for (size_t i = 0; i < look->folder->count; i++) {
-			struct fsdp_entry entry = fsdp_folder_entry(look->folder, i);
+		FSDP_EACH(i, look->folder->count, entry,
+			fsdp_folder_entry(look->folder, i)) {
 			if (!fsdp_span_ends(
 				    entry.name, fsdp_span_text(directories[k].suffix)))
 				continue;

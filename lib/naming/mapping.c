@@ -589,10 +589,8 @@ static struct fsdp_block *allocate_blocks(
 static void count_turn(struct fsdp_block *block)
 {
 	block->turn_numel = 0;
-	for (size_t i = 0; i < block->count; i++) {
-		const struct fsdp_strand *strand = &block->strands[i];
+	FSDP_EACH(i, block->count, strand, &block->strands[i])
 		block->turn_numel += strand->counts[0] * strand->counts[1] * strand->run;
-	}
 }
 
 /* ---- taking a part out ---- */
@@ -1045,9 +1043,8 @@ static void join_one(void *context)
 		return;
 	size_t blocks = (size_t)(layers[0] * layers[1]);
 	struct fsdp_block *list = allocate_blocks(mapping, blocks, rule.parts);
-	for (size_t i = 0; i < blocks; i++) {
-		struct rows some =
-			join_layer(mapping, &rule, parts + i * rule.names, &list[i]);
+	FSDP_EACH(i, blocks, some,
+		join_layer(mapping, &rule, parts + i * rule.names, &list[i])) {
 		check_shape(mapping, first->name,
 			i == 0 ||
 				(some.count == rows.count && some.length == rows.length));

@@ -127,19 +127,16 @@ static struct fsdp_document_value name_at(struct fsdp_document_value row, size_t
 size_t fsdp_map_find(const struct fsdp_map_table *table, struct fsdp_span name,
 	struct fsdp_captures *ret_captures)
 {
-	for (size_t i = 0; i < table->rows.count; i++) {
-		struct fsdp_document_value row = fsdp_document_item(table->rows, i);
+	FSDP_EACH(i, table->rows.count, row, fsdp_document_item(table->rows, i))
 		if (matches(fsdp_document_get(row, "from").text, name, ret_captures))
 			return i;
-	}
 	return SIZE_MAX;
 }
 
 size_t fsdp_map_find_back(const struct fsdp_map_table *table, struct fsdp_span name,
 	size_t *ret_name, struct fsdp_span *ret_from, struct fsdp_captures *ret_captures)
 {
-	for (size_t i = 0; i < table->rows.count; i++) {
-		struct fsdp_document_value row = fsdp_document_item(table->rows, i);
+	FSDP_EACH(i, table->rows.count, row, fsdp_document_item(table->rows, i)) {
 		struct fsdp_document_value to;
 		for (size_t n = 0; (to = name_at(row, n)).kind == FSDP_DOCUMENT_TEXT;
 			n++) {
@@ -185,8 +182,7 @@ static bool find_params(const struct fsdp_checkpoint *checkpoint, struct fsdp_sp
 	static const char above[] = "params.";
 	char key[NAME_MOST];
 	size_t size = sizeof above - 1;
-	for (size_t i = 0; i < count; i++) {
-		struct fsdp_value value = fsdp_value(checkpoint, (uint32_t)i);
+	FSDP_EACH(i, count, value, fsdp_value(checkpoint, (uint32_t)i)) {
 		size_t all = fsdp_name_write(checkpoint, value.name, key, sizeof key);
 		if (all != size + name.size || all > sizeof key ||
 			memcmp(key, above, size) != 0 ||
@@ -209,19 +205,15 @@ static bool find_given(
 			*ret_value = sizes->given[i].value;
 			return true;
 		}
-	for (size_t i = 0; i < FSDP_COUNT(sizes->checkpoints); i++) {
-		const struct fsdp_checkpoint *checkpoint = sizes->checkpoints[i];
+	FSDP_EACH(i, FSDP_COUNT(sizes->checkpoints), checkpoint, sizes->checkpoints[i]) {
 		size_t count = checkpoint != NULL ? fsdp_setting_count(checkpoint) : 0;
-		for (size_t k = 0; k < count; k++) {
-			struct fsdp_setting setting =
-				fsdp_setting(checkpoint, (uint32_t)k);
+		FSDP_EACH(k, count, setting, fsdp_setting(checkpoint, (uint32_t)k))
 			if (setting.value.kind == FSDP_TOKEN_INTEGER &&
 				setting.value.integer > 0 && setting.key.data != NULL &&
 				fsdp_span_equal(setting.key, name)) {
 				*ret_value = (uint64_t)setting.value.integer;
 				return true;
 			}
-		}
 		if (find_params(sizes->checkpoints[i], name, ret_value))
 			return true;
 	}
@@ -547,8 +539,7 @@ static const char *const containers[] = { "model", "state_dict", "module",
 uint64_t fsdp_naming_take(struct fsdp_naming *naming, bool stored)
 {
 	uint64_t cleaned = 0;
-	for (size_t i = 0; i < naming->count; i++) {
-		struct fsdp_named *named = &naming->list[i];
+	FSDP_EACH(i, naming->count, named, &naming->list[i]) {
 		struct fsdp_tensor tensor =
 			fsdp_tensor(naming->checkpoint, named->tensor);
 		uint32_t name = stored ? tensor.raw_name : tensor.name;
@@ -602,8 +593,7 @@ static bool has_optimizer_beside(const struct fsdp_naming *naming, struct fsdp_s
 {
 	size_t count = fsdp_tensor_count(naming->checkpoint);
 	char name[64];
-	for (size_t i = 0; i < count; i++) {
-		struct fsdp_tensor tensor = fsdp_tensor(naming->checkpoint, (uint32_t)i);
+	FSDP_EACH(i, count, tensor, fsdp_tensor(naming->checkpoint, (uint32_t)i)) {
 		struct fsdp_span rest, text;
 		if (tensor.role != FSDP_ROLE_OPTIM)
 			continue;
@@ -620,8 +610,7 @@ static bool is_container(const struct fsdp_naming *naming, const char *word)
 {
 	struct fsdp_span above = fsdp_span_text(word), rest;
 	bool recorded = true, some = false, has_numbers = false;
-	for (size_t i = 0; i < naming->count; i++) {
-		const struct fsdp_named *named = &naming->list[i];
+	FSDP_EACH(i, naming->count, named, &naming->list[i]) {
 		/* Whether the container is looked for in this one's name. */
 		struct fsdp_tensor tensor =
 			fsdp_tensor(naming->checkpoint, named->tensor);

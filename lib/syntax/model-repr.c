@@ -591,8 +591,7 @@ static const struct printed_head *find_head(const struct printed_stream *stream,
 	struct fsdp_span line, struct fsdp_span *ret_margin)
 {
 	const struct printed_head *newest = NULL;
-	for (size_t i = 0; i < stream->head_count; i++) {
-		const struct printed_head *head = &stream->heads[i];
+	FSDP_EACH(i, stream->head_count, head, &stream->heads[i]) {
 		struct fsdp_span margin;
 		if (!printed_margin(line, fsdp_span(head->bytes, head->before), &margin))
 			continue;
@@ -793,8 +792,7 @@ bool fsdp_printed_end(struct fsdp_printed *printed, struct fsdp_arena *arena,
 {
 	if (printed->out_of_memory)
 		return fsdp_arena_fail(&printed->arena, ret_error);
-	for (size_t i = 0; i < printed->streams.count; i++) {
-		struct printed_stream *stream = stream_at(printed, i);
+	FSDP_EACH(i, printed->streams.count, stream, stream_at(printed, i)) {
 		offer(printed, stream->late);
 		offer(printed, stream->open);
 		stream->late = stream->open = NULL;

@@ -48,15 +48,13 @@ struct fold_key {
 /* CPython's pickle looks for the pair first and only then for the module. */
 static void map_python2(struct fsdp_pickle_global *global)
 {
-	for (size_t i = 0; i < FSDP_COUNT(python2_names); i++) {
-		const struct python2_name *row = &python2_names[i];
+	FSDP_EACH(i, FSDP_COUNT(python2_names), row, &python2_names[i])
 		if (fsdp_span_equal(global->name, row->name) &&
 			fsdp_span_equal(global->module, row->module)) {
 			global->module = row->new_module;
 			global->name = row->new_name;
 			return;
 		}
-	}
 	for (size_t i = 0; i < FSDP_COUNT(python2_modules); i++)
 		if (fsdp_span_equal(global->module, python2_modules[i].module)) {
 			global->module = python2_modules[i].new_module;
@@ -420,8 +418,7 @@ static void keep_keys(
 {
 	const fsdp_ref *refs = run_refs(run);
 	global->quiet_key_count = 0;
-	for (size_t i = 0; i < run->a / 2; i++) {
-		const struct cell *key = find_cell(m, refs[2 * i]);
+	FSDP_EACH(i, run->a / 2, key, find_cell(m, refs[2 * i])) {
 		if (key == NULL || key->kind != FSDP_PICKLE_TEXT ||
 			(key->flags & CELL_STAYS) == 0)
 			return;
@@ -892,8 +889,7 @@ static void read_pickle(void *context)
 	m->globals.slots = FSDP_TAKE(&m->scratch, m->globals.slots, FIRST_SLOTS);
 	m->globals.folds =
 		FSDP_TAKE(&m->scratch, m->globals.folds, m->options->fold_count);
-	for (size_t i = 0; i < m->options->fold_count; i++) {
-		const struct fsdp_fold *row = &m->options->folds[i];
+	FSDP_EACH(i, m->options->fold_count, row, &m->options->folds[i]) {
 		struct fsdp_span module = fsdp_span_text(row->module);
 		bool prefix = fsdp_span_ends(module, FSDP_SPAN("*"));
 		module.size -= prefix;
@@ -958,11 +954,9 @@ static bool read_from(struct fsdp_span stream, const struct fsdp_pickle_parts *p
 	if (options->texts != NULL)
 		options->texts->escape = texts;
 	/* What a global was pushed for and not applied, it stood as a value. */
-	for (size_t i = 0; i < m.pickle->globals.count; i++) {
-		struct global *global = global_at(m.pickle, (uint32_t)i);
+	FSDP_EACH(i, m.pickle->globals.count, global, global_at(m.pickle, (uint32_t)i))
 		if (global->pushed != global->applied)
 			global->shown.uses |= FSDP_USE_VALUE;
-	}
 	if (m.pickle->fold_error != NULL) {
 		/* Damage is less than not being able to go on. */
 		fsdp_error_free(m.error);

@@ -131,8 +131,7 @@ static void dcp_check_ranges(
 	/* In the order in which they were recorded. True: some file needs a closer check.
 	 * */
 	bool any = false;
-	for (size_t i = 0; i < dcp->infos.count; i++) {
-		const struct fsdp_dcp_info *info = fsdp_vec_at(&dcp->infos, i);
+	FSDP_ITEMS(const struct fsdp_dcp_info, info, &dcp->infos) {
 		struct file_ranges *file = &walk.files[info->path];
 		if (!is_range(info))
 			continue;
@@ -155,8 +154,7 @@ static void dcp_check_ranges(
 		FSDP_BY(walk.ranges, offset), FSDP_BY(walk.ranges, item),
 		FSDP_BY(walk.ranges, chunk));
 	const struct item_range *last = NULL; /* that reaches furthest in its file */
-	for (size_t i = 0; i < walk.count; i++) {
-		const struct item_range *range = &walk.ranges[i];
+	FSDP_EACH(i, walk.count, range, &walk.ranges[i]) {
 		uint64_t end = range->offset + range->length, reach = 0;
 		if (last != NULL && last->path == range->path)
 			reach = last->offset + last->length;
@@ -434,8 +432,7 @@ static bool has_own_metadata(const struct dcp *dcp, uint32_t rank)
 static void check_ranks(struct dcp *dcp)
 {
 	uint32_t rank, first = FSDP_NONE, last = FSDP_NONE, count = 0;
-	for (size_t i = 0; i < dcp->folder->count; i++) {
-		struct fsdp_entry entry = fsdp_folder_entry(dcp->folder, i);
+	FSDP_EACH(i, dcp->folder->count, entry, fsdp_folder_entry(dcp->folder, i)) {
 		if (entry.kind != FSDP_ENTRY_FILE || entry.size == 0 ||
 			!is_data_name(entry.name, &rank) || rank == last ||
 			has_own_metadata(dcp, rank))
@@ -546,8 +543,7 @@ static bool is_end(const struct fsdp_source *source, uint64_t end)
 
 static void find_other_saves(struct dcp *dcp)
 {
-	for (size_t i = 0; i < dcp->meta.infos.count; i++) {
-		const struct fsdp_dcp_info *info = fsdp_vec_at(&dcp->meta.infos, i);
+	FSDP_ITEMS(const struct fsdp_dcp_info, info, &dcp->meta.infos) {
 		struct data_file *file = file_of(dcp, info->path);
 		uint64_t end;
 		if (info->bad || info->length == 0 ||
@@ -933,8 +929,7 @@ static bool read_object(struct dcp *dcp, const struct fsdp_dcp_info *info,
 	if (!fsdp_zip_open(&item, scratch, dcp->reading->limits, path, &model->findings,
 		    &zip, ret_error))
 		return false;
-	for (size_t i = 0; i < zip.members.count; i++) {
-		const struct fsdp_zip_member *member = fsdp_zip_member(&zip, i);
+	FSDP_EACH(i, zip.members.count, member, fsdp_zip_member(&zip, i)) {
 		if (!fsdp_span_ends(member->name, FSDP_SPAN("/data.pkl")))
 			continue;
 		if (!fsdp_zip_read(&zip, member, ITEM_MAX, scratch, &stream, ret_error) ||
@@ -1166,8 +1161,7 @@ static void check_listing(struct dcp *dcp)
 {
 	struct fsdp_model *model = dcp->reading->model;
 	uint32_t ranks = 0, rank;
-	for (size_t i = 0; i < dcp->folder->count; i++) {
-		struct fsdp_entry entry = fsdp_folder_entry(dcp->folder, i);
+	FSDP_EACH(i, dcp->folder->count, entry, fsdp_folder_entry(dcp->folder, i)) {
 		if (!is_data_name(entry.name, &rank))
 			continue;
 		/* Ranks that had nothing to write left an empty file. */
@@ -1262,11 +1256,9 @@ static bool is_anchor(struct fsdp_span name)
  * it may have been copied, or the metadata is on another node's disk. */
 static bool check_folder(const struct fsdp_folder *folder, struct fsdp_error **ret_error)
 {
-	for (size_t i = 0; i < folder->count; i++) {
-		struct fsdp_span other = fsdp_folder_entry(folder, i).name;
+	FSDP_EACH(i, folder->count, other, fsdp_folder_entry(folder, i).name)
 		if (memmem(other.data, other.size, ".metadata", 9) != NULL)
 			return true;
-	}
 	fsdp_fail(ret_error, FSDP_ERROR_NOT_A_CHECKPOINT, FSDP_UNKNOWN,
 		"one data file of a distributed checkpoint (DCP), not read: .metadata, which describes it, is missing");
 	return fsdp_error_add_hint(ret_error,

@@ -468,9 +468,7 @@ static void read_mappings(struct fsdp_deepspeed *ds, size_t count)
 	mappings->scratch = scratch;
 	fsdp_vec_init(&mappings->list, scratch, sizeof(struct fsdp_mapping));
 	fsdp_vec_init(&mappings->slices, scratch, sizeof(struct slice));
-	for (size_t i = 0; i < count; i++) {
-		const struct fsdp_value_record *value =
-			fsdp_model_value(model, ds->first_value + i);
+	FSDP_EACH(i, count, value, fsdp_model_value(model, ds->first_value + i)) {
 		struct fsdp_mapping mapping = { .next = 0 };
 		if (value->rank == FSDP_NONE || !fsdp_mapping_read(value, &mapping))
 			continue;
@@ -488,9 +486,7 @@ static void check_steps(struct fsdp_deepspeed *ds, size_t count)
 {
 	struct fsdp_model *model = ds->reading->model;
 	const struct fsdp_value_record *first = NULL;
-	for (size_t i = 0; i < count; i++) {
-		const struct fsdp_value_record *value =
-			fsdp_model_value(model, ds->first_value + i);
+	FSDP_EACH(i, count, value, fsdp_model_value(model, ds->first_value + i)) {
 		struct fsdp_span name =
 			fsdp_model_name(model, value->raw_name, ds->reading->scratch);
 		if (value->rank == FSDP_NONE || value->token_count != 1 ||
@@ -633,8 +629,7 @@ void fsdp_deepspeed_begin_slice(struct fsdp_deepspeed *ds, uint32_t index)
 		read_number(ds, &ds->stated[i]);
 	/* Where parameters begin in their groups, and how long those are. A sum that no
 	 * file could hold ends up beyond every part. */
-	for (size_t i = 0; i < ds->slice.parameter_count; i++) {
-		struct fsdp_deepspeed_parameter *parameter = &ds->slice.parameters[i];
+	FSDP_EACH(i, ds->slice.parameter_count, parameter, &ds->slice.parameters[i]) {
 		uint64_t *length = &ds->slice.lengths[parameter->group];
 		parameter->begin = *length;
 		if (!parameter->frozen &&

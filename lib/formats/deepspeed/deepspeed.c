@@ -38,8 +38,7 @@ void fsdp_deepspeed_order(struct fsdp_deepspeed *ds, size_t count,
 	uint32_t *indexes = FSDP_TAKE(scratch, indexes, count + 1);
 	size_t *begin = FSDP_TAKE(scratch, begin, (size_t)ds->model_ranks + 2);
 	for (size_t pass = 0; pass < 2; pass++) {
-		for (size_t i = 0; i < count; i++) {
-			uint32_t of = rank(ds, i);
+		FSDP_EACH(i, count, of, rank(ds, i)) {
 			if (of == FSDP_NONE)
 				continue;
 			size_t *place = &begin[fsdp_deepspeed_slice_of(ds, of) + 1];
@@ -77,8 +76,7 @@ static bool find_only_step(const struct fsdp_folder *folder, struct fsdp_entry *
 {
 	uint32_t numbers[FSDP_PATTERN_NUMBERS];
 	size_t count = 0;
-	for (size_t i = 0; i < folder->count; i++) {
-		struct fsdp_entry entry = fsdp_folder_entry(folder, i);
+	FSDP_EACH(i, folder->count, entry, fsdp_folder_entry(folder, i)) {
 		if (entry.kind != FSDP_ENTRY_DIRECTORY ||
 			!fsdp_pattern_takes(entry.name, "global_step#", numbers))
 			continue;
@@ -157,14 +155,12 @@ static void enter_tag(struct fsdp_reading *reading, const struct fsdp_folder *fo
 	uint32_t numbers[FSDP_PATTERN_NUMBERS];
 	struct fsdp_span name = chosen->entry.name, rest = other->entry.name;
 	char text[400] = "";
-	for (size_t i = 0; i < folder->count; i++) {
-		struct fsdp_entry entry = fsdp_folder_entry(folder, i);
+	FSDP_EACH(i, folder->count, entry, fsdp_folder_entry(folder, i))
 		if (entry.kind == FSDP_ENTRY_DIRECTORY &&
 			fsdp_pattern_takes(entry.name, "global_step#", numbers) &&
 			!fsdp_span_equal(entry.name, name) &&
 			!(other->leads && fsdp_span_equal(entry.name, rest)))
 			fsdp_name_list_add(&others, entry.name);
-	}
 	if (other->leads && !fsdp_span_equal(name, rest))
 		snprintf(text, sizeof text, "; %s names a checkpoint of its own: %.*s",
 			other->name, FSDP_TEXT_MOST(rest, 255));
@@ -280,9 +276,7 @@ static void check_held(struct fsdp_deepspeed *ds, const struct held_states *held
 	uint32_t all = 0;
 	for (uint32_t id = 1; id <= ds->slice.parameter_count; id++)
 		all |= held->states[id];
-	for (size_t i = 0; i < ds->slice.parameter_count; i++) {
-		const struct fsdp_deepspeed_parameter *parameter =
-			&ds->slice.parameters[i];
+	FSDP_EACH(i, ds->slice.parameter_count, parameter, &ds->slice.parameters[i]) {
 		uint32_t id = fsdp_names_find_child(&held->names, 0, parameter->fqn);
 		uint32_t lacks = id != FSDP_NONE ? all & ~held->states[id] : 0;
 		bool has_none = lacks == all;
@@ -392,8 +386,7 @@ static void join_universal(struct fsdp_deepspeed *ds)
 /* What the optimizer shares, and of ZeRO 3 dead weight, is left alone. */
 static void add_parts(struct fsdp_reading *reading, const struct fsdp_look *look)
 {
-	for (size_t i = 0; i < look->folder->count; i++) {
-		struct fsdp_entry entry = fsdp_folder_entry(look->folder, i);
+	FSDP_EACH(i, look->folder->count, entry, fsdp_folder_entry(look->folder, i)) {
 		bool folder = entry.kind == FSDP_ENTRY_DIRECTORY;
 		bool file = entry.kind == FSDP_ENTRY_FILE &&
 			    fsdp_span_ends(entry.name, FSDP_SPAN(".pt"));
@@ -501,11 +494,9 @@ static bool is_member(struct fsdp_span name, struct member *ret_member)
 static bool is_tag(const struct fsdp_folder *folder)
 {
 	struct member member;
-	for (size_t i = 0; i < folder->count; i++) {
-		struct fsdp_entry entry = fsdp_folder_entry(folder, i);
+	FSDP_EACH(i, folder->count, entry, fsdp_folder_entry(folder, i))
 		if (entry.kind == FSDP_ENTRY_FILE && is_member(entry.name, &member))
 			return true;
-	}
 	return false;
 }
 
@@ -547,8 +538,7 @@ static bool count_ranks(struct fsdp_deepspeed *ds, const struct fsdp_folder *fol
 	uint32_t layer_ranks = 0, numbers[FSDP_PATTERN_NUMBERS];
 	ds->data_files = ds->model_ranks = 1;
 	ds->first_data = FSDP_NONE;
-	for (size_t i = 0; i < folder->count; i++) {
-		struct fsdp_entry entry = fsdp_folder_entry(folder, i);
+	FSDP_EACH(i, folder->count, entry, fsdp_folder_entry(folder, i)) {
 		if (entry.kind != FSDP_ENTRY_FILE || !is_member(entry.name, &member))
 			continue;
 		if (member.rank >= FSDP_DEEPSPEED_RANKS_MAX ||
@@ -638,12 +628,10 @@ static bool read_tag(struct fsdp_deepspeed *ds, const struct fsdp_folder *folder
 	(void)fsdp_names_init(&ds->members, ds->reading->scratch);
 	if (!count_ranks(ds, folder, ret_error))
 		return false;
-	for (size_t i = 0; i < folder->count; i++) {
-		struct fsdp_entry entry = fsdp_folder_entry(folder, i);
+	FSDP_EACH(i, folder->count, entry, fsdp_folder_entry(folder, i))
 		if (entry.kind == FSDP_ENTRY_FILE && is_member(entry.name, &member) &&
 			!(has_both && fsdp_pattern_takes(entry.name, OPTIM, numbers)))
 			add_member(ds, entry.name, &member);
-	}
 	ds->is_universal = fsdp_folder_has(folder, "zero", FSDP_ENTRY_DIRECTORY);
 	if (!ds->is_universal)
 		check_mixed(ds, folder);
@@ -775,8 +763,7 @@ static void check_ranks(struct fsdp_deepspeed *ds)
 	unsigned char *files = fsdp_arena_take(
 		reading->scratch, FSDP_DEEPSPEED_RANKS_MAX + (size_t)1, 1);
 	here.world_size = world < FSDP_NONE ? (uint32_t)world : FSDP_NONE - 1;
-	for (size_t i = 0; i < reading->children.count; i++) {
-		const struct fsdp_child *child = fsdp_vec_at(&reading->children, i);
+	FSDP_ITEMS(const struct fsdp_child, child, &reading->children) {
 		if (!is_member(child->name, &member) ||
 			!(member.has & (HAS_OPTIM | HAS_PART)))
 			continue;

@@ -110,9 +110,7 @@ static size_t count_strays(
 	uint64_t rank = 0, start = 0;
 	size_t strays = 0;
 	*ret_ordered = true;
-	for (size_t i = 0; i < ds->slice.parameter_count; i++) {
-		const struct fsdp_deepspeed_parameter *parameter =
-			&ds->slice.parameters[i];
+	FSDP_EACH(i, ds->slice.parameter_count, parameter, &ds->slice.parameters[i]) {
 		if (parameter->frozen || parameter->group != group)
 			continue;
 		strays += !is_followed(ds, parameter);
@@ -145,9 +143,7 @@ static void check_group(struct fsdp_deepspeed *ds, uint32_t group)
 	snprintf(name, sizeof name, FSDP_ZERO_GROUPS "%u", group);
 	/* Elements of a flat buffer on all ranks; whole: no rank is missing. */
 	whole = ds->optim_files == ds->world_size;
-	for (uint32_t rank = 0; rank < ds->optim_files; rank++) {
-		const struct fsdp_deepspeed_stored *flat =
-			fsdp_deepspeed_find_flat(ds, name, rank);
+	FSDP_EACH(rank, ds->optim_files, flat, fsdp_deepspeed_find_flat(ds, name, rank)) {
 		whole &= flat != NULL;
 		if (flat != NULL)
 			found += fsdp_min(
@@ -157,9 +153,8 @@ static void check_group(struct fsdp_deepspeed *ds, uint32_t group)
 		round_up(found, align) == round_up(ds->slice.lengths[group], align);
 	if (ordered && strays != 0 && !ds->slice.has_paddings && !ds->round_robin) {
 		size_t lost = 0;
-		for (size_t i = 0; i < ds->slice.parameter_count; i++) {
-			struct fsdp_deepspeed_parameter *parameter =
-				&ds->slice.parameters[i];
+		FSDP_EACH(i, ds->slice.parameter_count, parameter,
+			&ds->slice.parameters[i]) {
 			if (parameter->frozen || parameter->group != group)
 				continue;
 			parameter->mapping =
@@ -354,9 +349,7 @@ static void add_cut(struct fsdp_deepspeed *ds, struct joined *joined)
 		add_mapped(ds, joined, name);
 		return;
 	}
-	for (uint32_t rank = 0; rank < ds->optim_files; rank++) {
-		const struct fsdp_deepspeed_stored *flat =
-			fsdp_deepspeed_find_flat(ds, name, rank);
+	FSDP_EACH(rank, ds->optim_files, flat, fsdp_deepspeed_find_flat(ds, name, rank)) {
 		if (flat == NULL)
 			continue;
 		begin_joined(ds, joined, flat);
@@ -381,8 +374,7 @@ static void add_part(struct fsdp_deepspeed *ds, struct joined *joined)
 	const struct fsdp_deepspeed_parameter *parameter = joined->target.parameter;
 	uint64_t part = share_of(ds, parameter);
 	char name[256];
-	for (uint32_t rank = 0; rank < ds->optim_files; rank++) {
-		uint64_t first = fsdp_min(rank * part, parameter->numel);
+	FSDP_EACH(rank, ds->optim_files, first, fsdp_min(rank * part, parameter->numel)) {
 		uint64_t own = fsdp_min(part, parameter->numel - first), done = 0, at = 0;
 		for (uint32_t group = 0; group < FSDP_MAPPING_GROUPS; group++) {
 			snprintf(name, sizeof name, "%s%u%s", joined->flats, group,
@@ -432,9 +424,7 @@ void fsdp_deepspeed_join_flats(struct fsdp_deepspeed *ds)
 {
 	bool parts = ds->stage == 3;
 	uint64_t stream = 0;
-	for (size_t i = 0; i < ds->slice.parameter_count; i++) {
-		const struct fsdp_deepspeed_parameter *parameter =
-			&ds->slice.parameters[i];
+	FSDP_EACH(i, ds->slice.parameter_count, parameter, &ds->slice.parameters[i]) {
 		uint64_t begin = parts ? stream : parameter->begin;
 		if (parameter->frozen ||
 			(!parts && fsdp_deepspeed_is_apart(ds, parameter->group)))
@@ -448,9 +438,7 @@ void fsdp_deepspeed_join_flats(struct fsdp_deepspeed *ds)
 
 void fsdp_deepspeed_join_frozen(struct fsdp_deepspeed *ds)
 {
-	for (size_t i = 0; i < ds->slice.parameter_count; i++) {
-		const struct fsdp_deepspeed_parameter *parameter =
-			&ds->slice.parameters[i];
+	FSDP_EACH(i, ds->slice.parameter_count, parameter, &ds->slice.parameters[i]) {
 		uint64_t part = share_of(ds, parameter);
 		struct joined joined = {
 			.target = { .fqn = parameter->fqn,
@@ -463,9 +451,8 @@ void fsdp_deepspeed_join_frozen(struct fsdp_deepspeed *ds)
 			continue;
 		snprintf(name, sizeof name, "frozen_param_fragments.%.*s",
 			FSDP_TEXT(parameter->fqn));
-		for (uint32_t rank = 0; rank < ds->optim_files; rank++) {
-			const struct fsdp_deepspeed_stored *flat =
-				fsdp_deepspeed_find_flat(ds, name, rank);
+		FSDP_EACH(rank, ds->optim_files, flat,
+			fsdp_deepspeed_find_flat(ds, name, rank)) {
 			uint64_t first = fsdp_min(rank * part, parameter->numel);
 			if (flat == NULL)
 				continue;
@@ -745,12 +732,9 @@ static uint64_t sum_groups(
 static uint64_t sum_shares(const struct fsdp_deepspeed *ds)
 {
 	uint64_t sum = 0;
-	for (size_t i = 0; i < ds->slice.parameter_count; i++) {
-		const struct fsdp_deepspeed_parameter *parameter =
-			&ds->slice.parameters[i];
+	FSDP_EACH(i, ds->slice.parameter_count, parameter, &ds->slice.parameters[i])
 		if (!parameter->frozen && !fsdp_add(sum, share_of(ds, parameter), &sum))
 			return UINT64_MAX;
-	}
 	return sum;
 }
 

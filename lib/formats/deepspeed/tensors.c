@@ -222,9 +222,8 @@ static void add_alias(struct fsdp_deepspeed *ds, struct fsdp_span alias, uint32_
 	const struct fsdp_deepspeed_target named = { .fqn = alias,
 		.role = like.tensor.role };
 	uint32_t tensor = fsdp_deepspeed_add_tensor(ds, &named, &like);
-	for (uint32_t i = 0; i < like.tensor.piece_count; i++) {
-		struct fsdp_piece_record piece =
-			*fsdp_model_piece(model, like.tensor.first_piece + i);
+	FSDP_EACH(i, like.tensor.piece_count, piece,
+		*fsdp_model_piece(model, like.tensor.first_piece + i)) {
 		piece.tensor = tensor;
 		fsdp_build_piece(model, &piece);
 	}
@@ -237,12 +236,10 @@ void fsdp_deepspeed_join_shared(struct fsdp_deepspeed *ds)
 	uint32_t *owners = FSDP_TAKE(ds->reading->scratch, owners, names);
 	for (size_t i = ds->slice.first_tensor; i < model->tensors.count; i++)
 		owners[fsdp_model_tensor(model, i)->raw_name] = (uint32_t)i + 1;
-	for (size_t i = 0; i < ds->slice.shared_count; i++) {
-		uint32_t name =
-			fsdp_names_find(&model->names, 0, ds->slice.shared[i].target);
+	FSDP_EACH(i, ds->slice.shared_count, name,
+		fsdp_names_find(&model->names, 0, ds->slice.shared[i].target))
 		if (name < names && owners[name] != 0)
 			add_alias(ds, ds->slice.shared[i].alias, owners[name] - 1);
-	}
 }
 
 /* Owner of a stored tensor, from its name. */
@@ -638,15 +635,12 @@ static bool are_plain(const struct cut_slices *slices, uint32_t first, enum fsdp
 {
 	for (uint32_t id = first; id != 0; id = slices->next[id - 1]) {
 		const struct fsdp_tensor_record *tensor = &slices->tensors[id - 1];
-		for (uint32_t i = 0; i < tensor->piece_count; i++) {
-			const struct fsdp_piece_record *piece =
-				&slices->pieces[tensor->first_piece -
-						slices->first_piece + i];
+		FSDP_EACH(i, tensor->piece_count, piece,
+			&slices->pieces[tensor->first_piece - slices->first_piece + i])
 			if (cut != FSDP_CUT_COPY &&
 				((!piece->is_run && piece->box != FSDP_NONE) ||
 					piece->strides != FSDP_NONE))
 				return false;
-		}
 	}
 	return true;
 }
@@ -762,8 +756,7 @@ void fsdp_join_slices(struct fsdp_join *join)
 	uint32_t *last = FSDP_TAKE(scratch, last, names);
 	bool *taken = fsdp_arena_take(scratch, count + 1, 1);
 	remove_slices(join, &slices);
-	for (uint32_t i = 0; i < count; i++) {
-		uint32_t *known = &last[slices.tensors[i].raw_name];
+	FSDP_EACH(i, (uint32_t)count, known, &last[slices.tensors[i].raw_name]) {
 		if (*known != 0)
 			slices.next[*known - 1] = i + 1;
 		taken[i] = *known != 0;

@@ -492,8 +492,7 @@ bool fsdp_torch_is_gadget(struct fsdp_span dotted)
 static const struct fsdp_torch_known *find_known(
 	enum fsdp_profile profile, const struct fsdp_pickle_global *global)
 {
-	for (size_t i = 0; i < FSDP_COUNT(table); i++) {
-		const struct fsdp_torch_known *row = &table[i];
+	FSDP_EACH(i, FSDP_COUNT(table), row, &table[i]) {
 		if (!matches(row->module, row->names, global))
 			continue;
 		if (row->home == SCRIPT)
@@ -710,12 +709,10 @@ static bool add_text(char *texts, size_t room, size_t *size, struct fsdp_span te
 /* Letters, digits, underscores and dots, so that a line of Python may contain it. */
 static bool is_dotted_name(struct fsdp_span name)
 {
-	for (size_t i = 0; i < name.size; i++) {
-		unsigned char c = name.data[i];
+	FSDP_EACH(i, name.size, c, name.data[i])
 		if (c != '.' && c != '_' && (c < '0' || c > '9') &&
 			((c | 32) < 'a' || (c | 32) > 'z'))
 			return false;
-	}
 	return name.size != 0;
 }
 
@@ -829,8 +826,8 @@ void fsdp_torch_check(struct fsdp_torch *torch)
 		.cannot_allow = torch->reported_source };
 	if (pickle == NULL)
 		return;
-	for (size_t i = 0; i < fsdp_pickle_global_count(pickle); i++) {
-		const struct fsdp_pickle_global *global = fsdp_pickle_global(pickle, i);
+	FSDP_EACH(i, fsdp_pickle_global_count(pickle), global,
+		fsdp_pickle_global(pickle, i)) {
 		const struct fsdp_torch_known *known =
 			global->known != NULL ? global->known
 					      : find_known(torch->profile, global);

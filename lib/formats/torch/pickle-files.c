@@ -1023,8 +1023,8 @@ static void add_bare_extents(struct pickles *file)
 {
 	struct fsdp_model *model = file->reading->model;
 	size_t next = 0;
-	for (uint32_t i = 0; i < file->torch.storages.count; i++) {
-		const struct fsdp_torch_inlined *inlined = inlined_at(file, i, &next);
+	FSDP_EACH(i, (uint32_t)file->torch.storages.count, inlined,
+		inlined_at(file, i, &next)) {
 		struct fsdp_extent extent = {
 			.kind = FSDP_EXTENT_BYTES,
 			.file = file->file_id,
@@ -1050,8 +1050,8 @@ static void report_missing(const struct pickles *file)
 {
 	uint64_t count = 0, as_text = 0;
 	size_t next = 0;
-	for (uint32_t i = 0; i < file->torch.storages.count; i++) {
-		const struct fsdp_torch_inlined *inlined = inlined_at(file, i, &next);
+	FSDP_EACH(i, (uint32_t)file->torch.storages.count, inlined,
+		inlined_at(file, i, &next)) {
 		bool is_empty = fsdp_torch_storage_bytes(
 					fsdp_torch_storage(&file->torch, i)) == 0;
 		as_text +=

@@ -533,8 +533,7 @@ static bool is_member(struct fsdp_span name)
 {
 	if (name.size == 0 || name.size > NAME_BYTES)
 		return false;
-	for (size_t i = 0; i < name.size; i++) {
-		unsigned char byte = name.data[i];
+	FSDP_EACH(i, name.size, byte, name.data[i]) {
 		bool letter = (byte | 0x20) >= 'a' && (byte | 0x20) <= 'z';
 		bool digit = fsdp_is_digit(byte);
 		if (!letter && (i == 0 || (!digit && byte != '_')))

@@ -98,9 +98,9 @@ static void read_names(
 		fsdp_pickle_count(torch->pickle, ref) != mesh->dims)
 		return;
 	struct fsdp_span *names = FSDP_TAKE(torch->model->arena, names, mesh->dims + 1);
-	for (size_t i = 0; i < mesh->dims; i++) {
-		struct fsdp_span text = fsdp_pickle_text(
-			torch->pickle, fsdp_pickle_item(torch->pickle, ref, i));
+	FSDP_EACH(i, mesh->dims, text,
+		fsdp_pickle_text(
+			torch->pickle, fsdp_pickle_item(torch->pickle, ref, i))) {
 		if (text.data == NULL)
 			return;
 		names[i] = fsdp_build_span(torch->model, text);
@@ -141,8 +141,7 @@ static bool read_layout(
 	uint64_t dims = fsdp_pickle_count(torch->pickle, axes);
 	if (dims == 0 || dims > FSDP_TORCH_MESH_DIMS)
 		return false;
-	for (size_t i = 0; i < dims; i++) {
-		fsdp_ref axis = fsdp_pickle_item(torch->pickle, axes, i);
+	FSDP_EACH(i, dims, axis, fsdp_pickle_item(torch->pickle, axes, i)) {
 		if (!fsdp_torch_ints(
 			    torch, torch_field(torch, axis, "shape"), shape, &count) ||
 			!fsdp_torch_ints(torch, torch_field(torch, axis, "stride"),
@@ -723,8 +722,7 @@ static bool add_boxes(struct fsdp_torch *torch, const struct fsdp_torch_tensor *
 	do {
 		int64_t box[2 * FSDP_DIMS_MAX];
 		uint64_t offset = 0;
-		for (size_t i = 0; i < dims; i++) {
-			const struct fsdp_run *run = &runs[i].runs[boxes.which[i]];
+		FSDP_EACH(i, dims, run, &runs[i].runs[boxes.which[i]]) {
 			box[i] = run->begin;
 			box[dims + i] = run->count;
 			offset += (uint64_t)boxes.before[i] * stride[i];
@@ -811,8 +809,7 @@ static void resolve(void *context)
 	for (size_t i = 0; i < torch->meshes.count; i++)
 		resolve_mesh(torch, fsdp_vec_at(&torch->meshes, i), resolving->read,
 			resolving->context);
-	for (size_t i = 0; i < torch->tensors.count; i++) {
-		const struct fsdp_torch_tensor *tensor = fsdp_vec_at(&torch->tensors, i);
+	FSDP_ITEMS(const struct fsdp_torch_tensor, tensor, &torch->tensors) {
 		if (tensor->rare == FSDP_NONE || tensor->broken != NULL ||
 			rare_of(torch, tensor)->dtensor == FSDP_NONE)
 			continue;

@@ -440,9 +440,7 @@ static void list_names(const struct inside_values *nested,
 {
 	names->count = fsdp_pickle_global_count(pickle);
 	for (int known = 0; known < 2; known++)
-		for (size_t i = 0; i < names->count; i++) {
-			const struct fsdp_pickle_global *global =
-				fsdp_pickle_global(pickle, i);
+		FSDP_EACH(i, names->count, global, fsdp_pickle_global(pickle, i)) {
 			bool is_known =
 				fsdp_torch_profile_of(nested->torch, global) != NULL;
 			names->bad +=

@@ -311,8 +311,8 @@ static void add_inner(struct walk *walk, uint32_t name, uint32_t raw_name,
 	if (walk->inner == INNER_DEPTH)
 		return;
 	walk->inner++;
-	for (uint32_t i = 0; i < rare->component_count; i++) {
-		struct fsdp_span last = fsdp_span_text(rare->component_name[i]);
+	FSDP_EACH(
+		i, rare->component_count, last, fsdp_span_text(rare->component_name[i])) {
 		uint32_t child = fsdp_names_child(names, name, last);
 		uint32_t raw_child = fsdp_names_child(names, raw_name, last);
 		add_tensor(walk, rare->component[i], child, raw_child);
@@ -359,9 +359,8 @@ static void add_components(
 	struct walk *walk, uint32_t extra_id, const struct fsdp_torch_rare *rare)
 {
 	struct fsdp_model *model = walk->torch->model;
-	for (uint32_t i = 0; i < rare->component_count; i++) {
-		const struct fsdp_torch_tensor *part =
-			fsdp_torch_tensor(walk->torch, rare->component[i]);
+	FSDP_EACH(i, rare->component_count, part,
+		fsdp_torch_tensor(walk->torch, rare->component[i])) {
 		uint32_t name = fsdp_names_child(
 			&model->names, 0, fsdp_span_text(rare->component_name[i]));
 		if (part->broken != NULL) {

@@ -121,8 +121,7 @@ static bool read_members(struct torch_zip *file, struct fsdp_error **ret_error)
 	struct fsdp_span first = fsdp_zip_member(&file->zip, 0)->name;
 	size_t root = fsdp_span_first(first, '/').size;
 	file->root = fsdp_span(first.data, root < first.size ? root + 1 : 0);
-	for (size_t i = 0; i < file->zip.members.count; i++) {
-		const struct fsdp_zip_member *member = fsdp_zip_member(&file->zip, i);
+	FSDP_EACH(i, file->zip.members.count, member, fsdp_zip_member(&file->zip, i)) {
 		struct fsdp_span name = below_root(file, member->name);
 		enum torch_record record =
 			name.data != NULL ? record_of(name) : RECORD_OTHER;
@@ -207,9 +206,8 @@ static bool check_byteorder(struct torch_zip *file, struct fsdp_error **ret_erro
 
 static void add_extents(struct torch_zip *file)
 {
-	for (uint32_t i = 0; i < file->torch.storages.count; i++) {
-		const struct fsdp_torch_storage *storage =
-			fsdp_torch_storage(&file->torch, i);
+	FSDP_EACH(i, (uint32_t)file->torch.storages.count, storage,
+		fsdp_torch_storage(&file->torch, i)) {
 		struct fsdp_span key = fsdp_torch_key(&file->torch, i);
 		struct fsdp_extent extent = {
 			.kind = FSDP_EXTENT_MEMBER,
@@ -274,8 +272,7 @@ static void match_members(struct torch_zip *file)
 {
 	uint32_t next = 0;
 	size_t skip = file->root.size + 5;
-	for (size_t i = 0; i < file->zip.members.count; i++) {
-		const struct fsdp_zip_member *member = fsdp_zip_member(&file->zip, i);
+	FSDP_EACH(i, file->zip.members.count, member, fsdp_zip_member(&file->zip, i)) {
 		if (member->name.size <= skip ||
 			!fsdp_span_begins(member->name, file->root) ||
 			memcmp(member->name.data + file->root.size, "data/", 5) != 0)
@@ -576,8 +573,7 @@ static void check_others(struct torch_zip *file)
 {
 	uint64_t most = fsdp_limit(file->reading->limits, FSDP_LIMIT_PICKLE_STREAMS);
 	struct unseen unseen = { 0 };
-	for (size_t i = 0; i < file->zip.members.count; i++) {
-		const struct fsdp_zip_member *member = fsdp_zip_member(&file->zip, i);
+	FSDP_EACH(i, file->zip.members.count, member, fsdp_zip_member(&file->zip, i)) {
 		if ((file->pickle != NULL && member->header == file->pickle->header) ||
 			!may_be_pickle(file, member))
 			continue;
@@ -647,8 +643,8 @@ static bool read(struct fsdp_reading *reading, const struct fsdp_look *look,
 	}
 	match_members(file);
 	char member[FSDP_SHOWN];
-	for (uint32_t i = 0; i < file->torch.storages.count; i++) {
-		struct fsdp_span key = fsdp_torch_key(&file->torch, i);
+	FSDP_EACH(i, (uint32_t)file->torch.storages.count, key,
+		fsdp_torch_key(&file->torch, i)) {
 		if (fsdp_model_extent(model, file->torch.first_extent + i)->offset !=
 				FSDP_UNKNOWN ||
 			fsdp_span_is(fsdp_torch_location(&file->torch, i)->text, "meta"))
