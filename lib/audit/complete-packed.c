@@ -362,6 +362,7 @@ enum need {
 	MOSTLY,        /* where most have it */
 	MOSTLY_LIGHT,  /* the same, and no more than a warning */
 	NEVER,         /* it is only looked at */
+	WITH_FIRST,    /* where the first member is */
 	FOR_F8_SCALES, /* if the scales are FP8, as those of NVFP4 are */
 };
 
@@ -396,7 +397,7 @@ static const struct {
 		{ { "SCB", ALWAYS }, { "weight_format", MOSTLY } } },
 	[PACKED_BNB4] = { check_bnb4,
 		{ { "weight.absmax", ALWAYS }, { "weight.quant_map", ALWAYS },
-			{ "weight.quant_state", ALWAYS },
+			{ "weight.quant_state", WITH_FIRST },
 			{ "weight.nested_absmax", MOSTLY },
 			{ "weight.nested_quant_map", MOSTLY } } },
 	[PACKED_MLX] = { check_mlx, { { "scales", ALWAYS }, { "biases", MOSTLY } } },
@@ -421,7 +422,10 @@ static enum packed_layout layout_of(const struct packing *packed,
 		return is_dtype(tensor, "uint8") && tensor->shape[1] == 1 ? PACKED_BNB4
 		       : is_dtype(tensor, "uint8")                        ? PACKED_NVFP4
 		       : is_dtype(tensor, "uint32")                       ? PACKED_MLX
-		       : !is_dtype(tensor, "int8")                        ? PACKED_NONE
+		       : fsdp_span_is_any(fsdp_span_text(fsdp_dtype(tensor->dtype)->name),
+				 "int16 uint16")
+			       ? PACKED_INT8 /* halves of 16 bits, as integers */
+		       : !is_dtype(tensor, "int8") ? PACKED_NONE
 		       : fsdp_span_is(packed->method, "bitsandbytes") ||
 				       has_child(packed, module, "SCB")
 			       ? PACKED_BNB8
@@ -544,6 +548,8 @@ static bool is_due(
 		scale = tensor_at(packed->model, weight->members[0]);
 		return have > 0 && is_fp8(&scale);
 	}
+	if (need == WITH_FIRST)
+		return weight->members[0] != FSDP_NONE || have > 0;
 	return need == ALWAYS ? have > 0 : need != NONE && need != NEVER && most_have;
 }
 
@@ -652,6 +658,7 @@ static void check_method(struct packing *packed)
 	const uint32_t *have = packed->have[PACKED_FP8];
 	size_t count = packed->weights.count;
 	bool is_fp8_method = fsdp_span_is(packed->method, "fp8");
+	const char *kind = packed->counts[PACKED_FP8] == count ? "float8" : "integer";
 	struct fsdp_kept kept = { 0 };
 	uint32_t scaled = 0;
 
@@ -663,20 +670,22 @@ static void check_method(struct packing *packed)
 	}
 	if (count == 0 || model->checking->no_memory)
 		return;
-	if (scaled == 0 && packed->counts[PACKED_FP8] == count && is_fp8_method)
+	if (scaled == 0 &&
+		fsdp_span_is_any(packed->method,
+			"fp8 bitsandbytes gptq awq compressed-tensors modelopt"))
 		fsdp_find(model->findings, FSDP_RULE_SCALE_MISSING,
 			FSDP_PLACE(.tensor = kept.names[0], .affected = kept.names,
 				.affected_count = kept.count),
-			"quant_method is fp8, and none of %zu float8 weights has a scale",
-			count);
+			"quant_method is %.*s, and none of %zu %s weights has a scale",
+			FSDP_TEXT(packed->method), count, kind);
 	/* A model that was cast to it has the dtype in its configuration. */
-	if (scaled == 0 && packed->counts[PACKED_FP8] == count && is_typed(model) &&
+	if (scaled == 0 && is_typed(model) &&
 		!fsdp_complete_config_names(model, "quant") && is_wider(model))
 		fsdp_find(model->findings, FSDP_RULE_SCALE_MISSING,
 			FSDP_PLACE(.tensor = kept.names[0], .affected = kept.names,
 				.affected_count = kept.count),
-			"%zu float8 weight%s no scale, and config.json has no quantization_config: loaders use the numbers unscaled",
-			count, count == 1 ? " has" : "s have");
+			"%zu %s weight%s no scale, and config.json has no quantization_config: loaders use the numbers unscaled",
+			count, kind, count == 1 ? " has" : "s have");
 	if (scaled == 0 || model->root == FSDP_NONE)
 		return;
 	if (packed->config == FSDP_NONE && is_typed(model) &&

@@ -1,0 +1,38 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Situations of public bug reports, each beside a near miss: weights whose packing is not described, names that a
+wrapper made longer, companions of macOS, and steps that lack a part."""
+
+import json
+import struct
+
+from .files import safetensors, sample
+
+LLAMA, SMALL = "hf/llama-sharded", "dcp/fsdp2-w4-small/checkpoint"
+MAC = bytes.fromhex("0005160700020000") + b"Mac OS X        " + bytes(58)
+BITS = {"quant_method": "bitsandbytes", "load_in_4bit": True}
+
+
+def packed(dtype, shape, *members):
+    """Two weights of this dtype, and a bias."""
+    tensors = {}
+    for name in "ab":
+        tensors[f"{name}.weight"] = (dtype, shape, bytes(shape[0] * shape[1] * (2 if dtype in ("I16", "BF16") else 1)))
+        for member, size in members:
+            tensors[f"{name}.weight.{member}"] = ("U8", [size], bytes(size))
+    return safetensors({**tensors, "c.bias": ("F32", [2], bytes(8))}, format="pt")
+
+
+@sample
+def packed_weights_of_bitsandbytes(folder):
+    """Without what they are read with, without the description of it, and whole."""
+    absmax, values, state = ("absmax", 2), ("quant_map", 16), ("quant_state.bitsandbytes__nf4", 20)
+    for title, members in {"none": [], "some": [absmax, values], "whole": [absmax, values, state]}.items():
+        folder.json(f"{title}/config.json", {"model_type": "x", "quantization_config": BITS})
+        folder.write(f"{title}/model.safetensors", packed("U8", [64, 1], *members))
+
+
+@sample
+def weights_of_16_bits_as_integers_and_as_numbers(folder):
+    for title, dtype in {"integers": "I16", "numbers": "BF16"}.items():
+        folder.json(f"{title}/config.json", {"model_type": "x", "dtype": "bfloat16"})
+        folder.write(f"{title}/model.safetensors", packed(dtype, [4, 4]))
