@@ -252,6 +252,7 @@ static const struct {
 enum {
 	WRAPPERS = FSDP_COUNT(wrappers),
 	OF_COMPILE = 0,
+	OF_PARALLEL,
 	OF_PEFT = WRAPPERS - 1,
 	AVERAGES = 8
 };
@@ -350,6 +351,9 @@ static void report_wrapper(struct wrapped *wrapped, size_t wrapper)
 				       ? "save the state_dict of the module that all wrappers contain, or remove their segments from the names before loading"
 			       : wrapper == OF_COMPILE && leads
 				       ? "fsdp-inspect export --strip=_orig_mod. -o OUT CHECKPOINT"
+			       : wrapper == OF_PARALLEL && leads &&
+					       fsdp_check_is_of(wrapped->checking, "hf")
+				       ? "fsdp-inspect export --strip=module. -o OUT CHECKPOINT"
 				       : wrappers[wrapper].next),
 		"%s names %s '%s.' (%s): load_state_dict of an unwrapped model rejects '%s'; with strict=False it loads %s",
 		count, leads ? "begin with" : "contain", wrappers[wrapper].segment,

@@ -373,17 +373,19 @@ bool fsdp_load_compare(struct fsdp_loading *loading)
 /* ---- names that differ ---- */
 
 /* Whether all that is stored and not expected is all that is missing, once the prefix is
- * cut off or put in front. Of two tied names that are both missing one is enough. */
+ * cut off or put in front. Of two tied names that are both missing one is enough. Names
+ * without the prefix that is cut off are of something else, as a value head. */
 static bool explains_all(struct fsdp_loading *loading, const char *prefix, bool is_cut)
 {
-	size_t tied = 0;
+	size_t tied = 0, others = 0;
 
 	for (size_t i = 0; i < loading->stored.count; i++) {
 		const struct fsdp_load_tensor *item = &loading->stored.items[i], *renamed;
-		if (item->match != NULL)
+		bool is_other =
+			is_cut && !fsdp_span_begins(item->name, fsdp_span_text(prefix));
+		others += item->match == NULL && is_other;
+		if (item->match != NULL || is_other)
 			continue;
-		if (is_cut && !fsdp_span_begins(item->name, fsdp_span_text(prefix)))
-			return false;
 		renamed = find_renamed(loading, item->name, is_cut ? strlen(prefix) : 0,
 			is_cut ? "" : prefix);
 		if (renamed == NULL || renamed->match != NULL ||
@@ -393,7 +395,8 @@ static bool explains_all(struct fsdp_loading *loading, const char *prefix, bool 
 	for (size_t i = 0; i < loading->model.count; i++)
 		tied += loading->model.items[i].was_tied &&
 			loading->model.items[i].match == NULL;
-	return loading->missing - (tied > 1 ? tied - 1 : 0) == loading->unexpected &&
+	return loading->missing - (tied > 1 ? tied - 1 : 0) ==
+		       loading->unexpected - others &&
 	       loading->misshaped == 0;
 }
 
@@ -448,9 +451,12 @@ bool fsdp_load_misses(struct fsdp_loading *loading)
 		snprintf(prefix, sizeof prefix, "%.*s", FSDP_TEXT(longer));
 		if (longer.size >= 2 && longer.data[longer.size - 1] == '.' &&
 			explains_all(loading, prefix, is_cut))
-			return fsdp_load_report(loading, 3,
-				"rename the tensors: %s the prefix %.256s",
-				is_cut ? "without" : "with", prefix);
+			return is_cut ? fsdp_load_report(loading, 3,
+						"fsdp-inspect export --strip=%.256s -o OUT %s",
+						prefix, loading->path)
+				      : fsdp_load_report(loading, 3,
+						"rename the tensors: with the prefix %.256s",
+						prefix);
 	}
 	return true;
 }

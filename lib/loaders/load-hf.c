@@ -404,7 +404,7 @@ static const struct fsdp_load_rule rules[] = {
 			"{weights} contains {root}: all weights stay randomly initialized"),
 	FSDP_DIFFERS(OTHER_NAMES, has_wrapped_names,
 		"names have the segment {0}, which a wrapper adds: their weights stay randomly initialized",
-		"fsdp-inspect export --strip={0}", .unless = NO_TYPE | OWN_CODE),
+		"fsdp-inspect export --strip={0} -o OUT {path}", .unless = NO_TYPE | OWN_CODE),
 	FSDP_NOT_JUDGED(UNKNOWN_MODEL, fsdp_load_has_no_model,
 		"quantization_config changes the names of the parameters; give them with --expect",
 		.when = QUANTIZED),

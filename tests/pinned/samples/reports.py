@@ -36,3 +36,31 @@ def weights_of_16_bits_as_integers_and_as_numbers(folder):
     for title, dtype in {"integers": "I16", "numbers": "BF16"}.items():
         folder.json(f"{title}/config.json", {"model_type": "x", "dtype": "bfloat16"})
         folder.write(f"{title}/model.safetensors", packed(dtype, [4, 4]))
+
+
+def shards(folder, change, more=None):
+    """The shards of a Llama in m/ with other names, and one tensor more in the last."""
+    folder.copy(LLAMA, "m")
+    index = json.loads(folder.read("m/model.safetensors.index.json"))
+    index["weight_map"] = {change(name): file for name, file in index["weight_map"].items()}
+    for file in folder.names("m/*.safetensors"):
+        content = folder.read(file)
+        size, = struct.unpack("<Q", content[:8])
+        header = json.loads(content[8:8 + size])
+        tensors = {change(name): (one["dtype"], one["shape"], content[8 + size:][slice(*one["data_offsets"])])
+                   for name, one in header.items() if name != "__metadata__"}
+        if more is not None and file == folder.names("m/*.safetensors")[-1]:
+            tensors[more] = ("F32", [1], bytes(4))
+            index["weight_map"][more] = file[2:]
+        folder.write(file, safetensors(tensors, format="pt"))
+    del index["metadata"]["total_size"]
+    folder.json("m/model.safetensors.index.json", index)
+
+
+@sample
+def models_with_a_value_head(folder):
+    """All names but those of the head have the prefix of the class that adds it; some have it; none has."""
+    shards(folder.within("all"), "pretrained_model.{}".format, "v_head.summary.weight")
+    shards(folder.within("some"), lambda name: "pretrained_model." * ("mlp" in name) + name, "v_head.summary.weight")
+    shards(folder.within("none"), str, "v_head.summary.weight")
+    shards(folder.within("module"), "module.{}".format)
