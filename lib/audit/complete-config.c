@@ -1097,10 +1097,10 @@ void fsdp_complete_check_widths(struct model *model)
 {
 	struct widths widths = read_widths(model);
 
-	if (widths.hidden > 0) {
-		check_heads(model, &widths);
+	if (widths.hidden > 0)
 		check_hidden(model, &widths);
-	}
+	if (widths.hidden > 0)
+		check_heads(model, &widths);
 	for (size_t i = 0; i < model->stack_count && widths.hidden > 0; i++) {
 		const struct stack *stack = &model->stacks[i];
 

@@ -64,3 +64,12 @@ def models_with_a_value_head(folder):
     shards(folder.within("some"), lambda name: "pretrained_model." * ("mlp" in name) + name, "v_head.summary.weight")
     shards(folder.within("none"), str, "v_head.summary.weight")
     shards(folder.within("module"), "module.{}".format)
+
+
+@sample
+def a_configuration_of_a_larger_model(folder):
+    folder.copy(LLAMA, "m")
+    config = json.loads(folder.read("m/config.json"))
+    config["hidden_size"] *= 2
+    config["head_dim"] = config["hidden_size"] // config["num_attention_heads"]
+    folder.json("m/config.json", config)
