@@ -451,8 +451,13 @@ static void add_unknown(struct fsdp_safetensors *header, uint32_t *ret_extra)
 	struct fsdp_extra *extra = fsdp_build_push(model, &model->extras, ret_extra);
 	*extra = (struct fsdp_extra){ .quantizer = FSDP_NONE, .placement = FSDP_NONE };
 	extra->dtype_raw = fsdp_build_text(model, entry->dtype_text);
-	FSDP_SAFETENSORS_FIND_ENTRY(header, FSDP_RULE_DTYPE_UNKNOWN, entry,
-		"the dtype %.*s is not known", FSDP_TEXT_MOST(entry->dtype_text, 64));
+	if (entry->dtype_text.size == 0)
+		FSDP_SAFETENSORS_FIND_ENTRY(header, FSDP_RULE_SAFETENSORS_JSON, entry,
+			"the dtype is an empty text");
+	else
+		FSDP_SAFETENSORS_FIND_ENTRY(header, FSDP_RULE_DTYPE_UNKNOWN, entry,
+			"the dtype %.*s is not known",
+			FSDP_TEXT_MOST(entry->dtype_text, 64));
 }
 
 /* The place of a shape in the pool: that of an earlier tensor if it had it too. */

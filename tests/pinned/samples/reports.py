@@ -73,3 +73,9 @@ def a_configuration_of_a_larger_model(folder):
     config["hidden_size"] *= 2
     config["head_dim"] = config["hidden_size"] // config["num_attention_heads"]
     folder.json("m/config.json", config)
+
+
+@sample
+def headers_without_a_name_of_a_dtype(folder):
+    for title, dtype in {"empty": "", "new": "F5"}.items():
+        folder.write(title, safetensors({"a": (dtype, [], b"")}))
