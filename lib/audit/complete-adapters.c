@@ -284,7 +284,9 @@ static void check_rank(struct model *model)
 			(long long)others->found, FSDP_LLU(rank));
 	if (others->kept.count > 0)
 		report_affected(model, others, FSDP_RULE_CONFIG_MISMATCH,
-			next[0] != '\0' ? next : NULL,
+			next[0] != '\0'
+				? next
+				: "put the adapter_config.json that was saved with these weights in its place: rank_pattern has the ranks of single modules",
 			are_alike
 				? "config has r = %llu, but %zu of %zu matrices have rank %lld"
 				: "config has r = %llu, but %zu of %zu matrices have other ranks, for example %lld",

@@ -79,3 +79,19 @@ def a_configuration_of_a_larger_model(folder):
 def headers_without_a_name_of_a_dtype(folder):
     for title, dtype in {"empty": "", "new": "F5"}.items():
         folder.write(title, safetensors({"a": (dtype, [], b"")}))
+
+
+@sample
+def adapters_of_several_ranks(folder):
+    """Without a configuration of PEFT, and with one that lacks its rank_pattern."""
+    def pairs(ranks):
+        return safetensors({f"base_model.model.l.{at}.q_proj.lora_{side}.weight": ("F32", shape, bytes(16 * rank))
+                            for at, rank in enumerate(ranks) for side, shape in (("A", [rank, 4]), ("B", [4, rank]))},
+                           format="pt")
+
+    folder.write("several.safetensors", pairs([2, 3, 1]))
+    folder.write("equal.safetensors", pairs([2, 2, 2]))
+    for title, pattern in {"lost": {}, "kept": {"l.1.q_proj": 3}}.items():
+        folder.json(f"{title}/adapter_config.json", {
+            "peft_type": "LORA", "r": 2, "lora_alpha": 4, "target_modules": ["q_proj"], "rank_pattern": pattern})
+        folder.write(f"{title}/adapter_model.safetensors", pairs([2, 3]))
