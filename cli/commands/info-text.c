@@ -204,13 +204,13 @@ static bool print_adapter(struct info *info)
 	return true;
 }
 
-/* "; LoRA of rank 8 in 64 modules, not merged": from names in a model that is not an
- * adapter. */
+/* "; LoRA of rank 8 in 64 modules, not merged", or "of rank 8 to 32": from names in a
+ * model that is not an adapter. */
 static void print_lora(struct info *info)
 {
 	const struct fsdp_checkpoint *checkpoint = info->run->checkpoint;
 	uint64_t modules = 0;
-	int64_t rank = 0;
+	int64_t rank, least = INT64_MAX, most = 0;
 
 	if (fsdp_sum_count(checkpoint) > 0)
 		return;
@@ -227,9 +227,15 @@ static void print_lora(struct info *info)
 		modules++;
 		rank = tensor.shape[0] < tensor.shape[1] ? tensor.shape[0]
 							 : tensor.shape[1];
+		least = rank < least ? rank : least;
+		most = rank > most ? rank : most;
 	}
-	out_values(info->run->out, "[; LoRA of rank {} in {} module{s}, not merged]",
-		value_integer(rank), value_some(modules));
+	if (modules > 0)
+		out_values(info->run->out,
+			"; LoRA of rank {}[ to {}] in {} module{s}, not merged",
+			value_integer(least),
+			least < most ? value_integer(most) : value_absent(),
+			value_count(modules));
 }
 
 /* ": Transformer, 32 layers" */
