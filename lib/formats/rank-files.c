@@ -37,18 +37,17 @@ struct numbered_name {
 	uint32_t number;
 };
 
+/* macOS writes a file "._NAME" next to each file NAME on disks of other systems. */
 static bool has_torch_suffix(struct fsdp_span name)
 {
-	return fsdp_span_ends(name, FSDP_SPAN(".pt")) ||
-	       fsdp_span_ends(name, FSDP_SPAN(".pth")) ||
-	       fsdp_span_ends(name, FSDP_SPAN(".bin")) ||
-	       fsdp_span_ends(name, FSDP_SPAN(".ckpt"));
+	return !fsdp_span_begins(name, FSDP_SPAN(".")) &&
+	       fsdp_span_ends_any(name, ".pt .pth .bin .ckpt");
 }
 
 /* The last number of the name is the rank, unless "-of-N" makes it the world size. */
 static bool match_pattern(struct fsdp_span name, struct numbered_name *ret_pattern)
 {
-	size_t end = name.size;
+	size_t end = fsdp_span_begins(name, FSDP_SPAN(".")) ? 0 : name.size;
 	for (unsigned tries = 0; tries < 2; tries++) {
 		while (end != 0 && !fsdp_is_digit(name.data[end - 1]))
 			end--;

@@ -95,3 +95,10 @@ def adapters_of_several_ranks(folder):
         folder.json(f"{title}/adapter_config.json", {
             "peft_type": "LORA", "r": 2, "lora_alpha": 4, "target_modules": ["q_proj"], "rank_pattern": pattern})
         folder.write(f"{title}/adapter_model.safetensors", pairs([2, 3]))
+
+
+@sample
+def rank_files_with_companions_of_macos(folder):
+    folder.copy("fsdp1/local-w2-conv/checkpoint", "s")
+    for name in folder.names("s/rank*"):
+        folder.write(f"s/._{name[2:]}", MAC)
