@@ -511,6 +511,8 @@ static bool is_saved(const char *name)
 {
 	static const char *const ends[] = { ".pt", ".pth", ".bin", ".pkl", ".ckpt",
 		".json", ".yaml", ".yml", ".safetensors", ".distcp", ".metadata" };
+	/* Directories of reinforcement learning. */
+	static const char *const parts[] = { "actor", "critic", "data" };
 	static const char *const later[] = { "eval", "result", "metric", "log", "pred",
 		"sample", "score", "bench", "unfinished", "tmp" };
 	size_t size = strlen(name);
@@ -519,6 +521,8 @@ static bool is_saved(const char *name)
 	for (size_t i = 0; i < sizeof ends / sizeof *ends; i++)
 		saved |= size >= strlen(ends[i]) &&
 			 strcmp(name + size - strlen(ends[i]), ends[i]) == 0;
+	for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
+		saved |= strcmp(name, parts[i]) == 0;
 	for (size_t i = 0; i < sizeof later / sizeof *later; i++)
 		saved &= strcasestr(name, later[i]) == NULL;
 	return saved;

@@ -102,3 +102,13 @@ def rank_files_with_companions_of_macos(folder):
     folder.copy("fsdp1/local-w2-conv/checkpoint", "s")
     for name in folder.names("s/rank*"):
         folder.write(f"s/._{name[2:]}", MAC)
+
+
+@sample
+def steps_of_a_run_without_their_last_part(folder):
+    """Three steps, of which the newest lacks a directory that both others have, or that one of them has."""
+    for title, with_critic in {"both": (1, 2), "one": (2,)}.items():
+        for step in (1, 2, 3):
+            for part in ("actor", "critic"):
+                if part == "actor" or step in with_critic:
+                    folder.copy(SMALL, f"{title}/global_step_{step}/{part}")
