@@ -292,7 +292,8 @@ static void read_reported(struct coverage *coverage)
 			coverage->gaps_explained |=
 				finding->rule == fsdp_rule(reasons[k]);
 		coverage->gaps_explained |=
-			finding->rule == fsdp_rule(FSDP_RULE_ZERO_NUMEL) &&
+			(finding->rule == fsdp_rule(FSDP_RULE_ZERO_NUMEL) ||
+				finding->rule == fsdp_rule(FSDP_RULE_ZERO_PARTITIONS)) &&
 			finding->severity == FSDP_ERROR;
 		/* A rank file is missing. */
 		coverage->gaps_explained |=
