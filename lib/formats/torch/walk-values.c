@@ -717,6 +717,22 @@ static bool has_wrapper(struct fsdp_span text)
 	return fsdp_name_is_dirty(text) || fsdp_span_ends(text, mark);
 }
 
+static bool is_optimizer(struct fsdp_pickle *pickle, fsdp_ref top)
+{
+	struct fsdp_pickle_iterator iterator = { .ref = top };
+	fsdp_ref key, value;
+	bool state = false, groups = false;
+	if (fsdp_pickle_kind(pickle, top) != FSDP_PICKLE_DICT)
+		return false;
+	while (fsdp_pickle_next(pickle, &iterator, &key, &value)) {
+		struct fsdp_span text = fsdp_pickle_text(pickle, key);
+		enum fsdp_pickle_kind kind = fsdp_pickle_kind(pickle, value);
+		state |= fsdp_span_is(text, "state") && kind == FSDP_PICKLE_DICT;
+		groups |= fsdp_span_is(text, "param_groups") && kind == FSDP_PICKLE_LIST;
+	}
+	return state && groups;
+}
+
 static void step(struct walk *walk)
 {
 	struct fsdp_pickle *pickle = walk->torch->pickle;
@@ -762,22 +778,6 @@ static void step(struct walk *walk)
 	if (formatted && fsdp_torch_hides(walk->torch, key))
 		add_value(walk, key, name, raw_name, true);
 	meet(walk, value, name, raw_name);
-}
-
-static bool is_optimizer(struct fsdp_pickle *pickle, fsdp_ref top)
-{
-	struct fsdp_pickle_iterator iterator = { .ref = top };
-	fsdp_ref key, value;
-	bool state = false, groups = false;
-	if (fsdp_pickle_kind(pickle, top) != FSDP_PICKLE_DICT)
-		return false;
-	while (fsdp_pickle_next(pickle, &iterator, &key, &value)) {
-		struct fsdp_span text = fsdp_pickle_text(pickle, key);
-		enum fsdp_pickle_kind kind = fsdp_pickle_kind(pickle, value);
-		state |= fsdp_span_is(text, "state") && kind == FSDP_PICKLE_DICT;
-		groups |= fsdp_span_is(text, "param_groups") && kind == FSDP_PICKLE_LIST;
-	}
-	return state && groups;
 }
 
 /*
