@@ -45,6 +45,7 @@ struct frame {
 	fsdp_ref skip; /* of a part _buffers: the set of names that are not persistent */
 	uint32_t identity;
 	bool wrapped; /* its name holds a wrapper's segment, or ends in one */
+	bool optim;   /* it is in the state dict of an optimizer */
 };
 
 struct walk {
@@ -54,12 +55,11 @@ struct walk {
 	/* By identity: 1 open, 2 seen before, 4 only numbers, 8 looked whether so. */
 	unsigned char *visits;
 	uint64_t entered, ceiling;
-	bool optim;        /* the first part of the path begins with "optim" */
-	bool is_optimizer; /* and all there is is the state dict of an optimizer */
-	uint64_t values;   /* that were added */
-	size_t levels;     /* of containers whose names are listed; 0: all */
-	bool said;         /* that values were skipped */
-	bool wrapped; /* of the entry that is met: what its frame, if any, takes over */
+	uint64_t values; /* that were added */
+	size_t levels;   /* of containers whose names are listed; 0: all */
+	bool said;       /* that values were skipped */
+	/* Of the entry that is met: what its frame, if any, takes over. */
+	bool wrapped, optim;
 	uint64_t hidden;       /* values that hold tensors without a name … */
 	uint32_t first_hidden; /* … and what the first is called */
 	int inner; /* number of tensors of a library's class around the tensor */
@@ -553,6 +553,7 @@ static bool push_frame(
 					      .skip = FSDP_REF_NONE,
 					      .identity = identity,
 					      .wrapped = walk->wrapped,
+					      .optim = walk->optim,
 				      });
 	if (identity != 0)
 		walk->visits[identity] |= 3;
@@ -698,6 +699,7 @@ static void step_module(struct walk *walk, struct frame *frame)
 	uint8_t part = frame->part++;
 	uint32_t name = frame->name;
 	walk->wrapped = frame->wrapped;
+	walk->optim = frame->optim;
 	fsdp_ref state = fsdp_pickle_state(pickle, frame->object, 0);
 	work(walk, fsdp_pickle_count(pickle, state) / FIELDS_STEP);
 	fsdp_ref dict = fsdp_pickle_get(pickle, state, module_parts[part]);
@@ -717,12 +719,15 @@ static bool has_wrapper(struct fsdp_span text)
 	return fsdp_name_is_dirty(text) || fsdp_span_ends(text, mark);
 }
 
+/* A dict of few keys, whatever it is called. */
 static bool is_optimizer(struct fsdp_pickle *pickle, fsdp_ref top)
 {
+	enum { KEYS_MOST = 32 };
 	struct fsdp_pickle_iterator iterator = { .ref = top };
 	fsdp_ref key, value;
 	bool state = false, groups = false;
-	if (fsdp_pickle_kind(pickle, top) != FSDP_PICKLE_DICT)
+	if (fsdp_pickle_kind(pickle, top) != FSDP_PICKLE_DICT ||
+		fsdp_pickle_count(pickle, top) > KEYS_MOST)
 		return false;
 	while (fsdp_pickle_next(pickle, &iterator, &key, &value)) {
 		struct fsdp_span text = fsdp_pickle_text(pickle, key);
@@ -766,9 +771,9 @@ static void step(struct walk *walk)
 	walk->path.parts[walk->path.count].length = (uint32_t)text.size;
 	walk->path.parts[walk->path.count].is_integer = integer;
 	walk->path.count++;
-	if (walk->path.count == 1)
-		walk->optim =
-			walk->is_optimizer || fsdp_span_begins(text, FSDP_SPAN("optim"));
+	walk->optim =
+		frame->optim || is_optimizer(pickle, value) ||
+		(walk->path.count == 1 && fsdp_span_begins(text, FSDP_SPAN("optim")));
 	uint32_t name, raw_name;
 	bool wrapped = frame->wrapped;
 	walk->wrapped = wrapped || has_wrapper(text);
@@ -815,7 +820,7 @@ static void walk_top(void *context)
 	model->extents_due = (uint64_t)torch->first_extent + torch->storages.count;
 	if (top == FSDP_REF_NONE)
 		return;
-	walk->is_optimizer = is_optimizer(torch->pickle, top);
+	walk->optim = is_optimizer(torch->pickle, top);
 	walk->levels = snapshot_levels(torch->pickle, top);
 	uint32_t name = 0;
 	enum frame_kind kind;

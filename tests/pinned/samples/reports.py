@@ -5,7 +5,7 @@ wrapper made longer, companions of macOS, and steps that lack a part."""
 import json
 import struct
 
-from .files import safetensors, sample
+from .files import dict_of, integer, list_of, pickled, safetensors, sample, storage, tensor
 
 LLAMA, SMALL = "hf/llama-sharded", "dcp/fsdp2-w4-small/checkpoint"
 MAC = bytes.fromhex("0005160700020000") + b"Mac OS X        " + bytes(58)
@@ -112,3 +112,20 @@ def steps_of_a_run_without_their_last_part(folder):
             for part in ("actor", "critic"):
                 if part == "actor" or step in with_critic:
                     folder.copy(SMALL, f"{title}/global_step_{step}/{part}")
+
+
+@sample
+def optimizers_under_any_key(folder):
+    """Of two networks, one optimizer further in, and a dict that has states and no groups."""
+    def optimizer(key):
+        return {"state": b"}" + integer(0) + dict_of({"exp_avg": tensor(storage(key, 4), [4])}) + b"s",
+                "param_groups": list_of(dict_of({"lr": b"F0.1\n", "params": list_of(integer(0))}))}
+
+    def weight(key):
+        return dict_of({"weight": tensor(storage(key, 4), [4])})
+
+    folder.write("m.pkl", pickled(dict_of({
+        "netG": weight("0"), "netD": weight("1"), "optG": dict_of(optimizer("2")),
+        "train": dict_of({"opts": list_of(dict_of(optimizer("3")))}),
+        "ema": dict_of({"state": weight("4"), "groups": list_of()}),
+    })))
