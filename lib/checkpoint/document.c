@@ -28,131 +28,93 @@ struct fsdp_replay_baseline {
 
 struct result_reader {
 	struct fsdp_replay_baseline *result;
-	struct fsdp_json_scan scan;
-	struct fsdp_error **error;
+	struct fsdp_json_walk json;
 	bool is_replay;
 };
 
-static bool next(struct result_reader *reader, struct fsdp_json_token *token)
-{
-	return fsdp_json_scan_next(&reader->scan, token, reader->error);
-}
-
-static bool skip(struct result_reader *reader, struct fsdp_json_token *token)
-{
-	return fsdp_json_scan_skip(&reader->scan, token, reader->error);
-}
-
 /* {"type": T, "count": N, "sum_ns": N, …} after its brace. */
-static bool read_type(struct result_reader *reader)
+static void read_type(struct result_reader *reader)
 {
-	struct fsdp_json_token token;
-	struct fsdp_replay_baseline_type *type = fsdp_vec_push(&reader->result->types);
-	int64_t count = 0;
-	if (type == NULL)
-		return fsdp_arena_fail(&reader->result->arena, reader->error);
-	*type = (struct fsdp_replay_baseline_type){ .name = FSDP_SPAN(""),
+	struct fsdp_json_token *token = &reader->json.token;
+	struct fsdp_replay_baseline_type type = { .name = FSDP_SPAN(""),
 		.sum_ns = FSDP_ABSENT };
-	for (;;) {
-		if (!next(reader, &token))
-			return false;
-		if (token.kind != FSDP_SCAN_KEY)
-			return true;
-		bool name = fsdp_json_text_is(&token, FSDP_SPAN("type"));
-		bool counts = fsdp_json_text_is(&token, FSDP_SPAN("count"));
-		bool sum = fsdp_json_text_is(&token, FSDP_SPAN("sum_ns"));
-		if (!skip(reader, &token))
-			return false;
-		if (name && token.kind == FSDP_SCAN_TEXT) {
-			type->name = fsdp_json_text_copy(&token, &reader->result->arena);
-			if (type->name.data == NULL)
-				return fsdp_arena_fail(
-					&reader->result->arena, reader->error);
-		}
-		if (counts && token.kind == FSDP_SCAN_NUMBER &&
-			fsdp_decimal_integer(token.span, &count) && count >= 0)
-			type->count = (uint64_t)count;
-		if (sum && token.kind == FSDP_SCAN_NUMBER)
-			fsdp_decimal_integer(token.span, &type->sum_ns);
+	int64_t count = 0;
+	while (fsdp_json_walk_more(&reader->json)) {
+		bool name = fsdp_json_text_is(token, FSDP_SPAN("type"));
+		bool counts = fsdp_json_text_is(token, FSDP_SPAN("count"));
+		bool sum = fsdp_json_text_is(token, FSDP_SPAN("sum_ns"));
+		fsdp_json_walk_skip(&reader->json);
+		if (name && token->kind == FSDP_SCAN_TEXT)
+			type.name = fsdp_json_text_copy(token, &reader->result->arena);
+		if (counts && token->kind == FSDP_SCAN_NUMBER &&
+			fsdp_decimal_integer(token->span, &count) && count >= 0)
+			type.count = (uint64_t)count;
+		if (sum && token->kind == FSDP_SCAN_NUMBER)
+			fsdp_decimal_integer(token->span, &type.sum_ns);
 	}
+	fsdp_vec_append(&reader->result->types, &type);
 }
 
 /* The array of types after its key. */
-static bool read_types(struct result_reader *reader)
+static void read_types(struct result_reader *reader)
 {
-	struct fsdp_json_token token;
-	if (!next(reader, &token))
-		return false;
-	if (token.kind != FSDP_SCAN_ARRAY)
-		return skip(reader, &token);
-	for (;;) {
-		if (!next(reader, &token))
-			return false;
-		if (token.kind == FSDP_SCAN_ARRAY_END)
-			return true;
-		if (token.kind == FSDP_SCAN_OBJECT ? !read_type(reader)
-						   : !skip(reader, &token))
-			return false;
+	fsdp_json_walk_next(&reader->json);
+	if (reader->json.token.kind != FSDP_SCAN_ARRAY) {
+		fsdp_json_walk_skip(&reader->json);
+		return;
 	}
+	while (fsdp_json_walk_more(&reader->json))
+		if (reader->json.token.kind == FSDP_SCAN_OBJECT)
+			read_type(reader);
+		else
+			fsdp_json_walk_skip(&reader->json);
 }
 
-static bool read_data(struct result_reader *reader)
+static void read_data(struct result_reader *reader)
 {
-	struct fsdp_json_token token;
-	if (!next(reader, &token))
-		return false;
-	if (token.kind != FSDP_SCAN_OBJECT)
-		return skip(reader, &token);
-	for (;;) {
-		if (!next(reader, &token))
-			return false;
-		if (token.kind != FSDP_SCAN_KEY)
-			return true;
-		if (fsdp_json_text_is(&token, FSDP_SPAN("types")) ? !read_types(reader)
-								  : !skip(reader, &token))
-			return false;
+	fsdp_json_walk_next(&reader->json);
+	if (reader->json.token.kind != FSDP_SCAN_OBJECT) {
+		fsdp_json_walk_skip(&reader->json);
+		return;
 	}
+	while (fsdp_json_walk_more(&reader->json))
+		if (fsdp_json_text_is(&reader->json.token, FSDP_SPAN("types")))
+			read_types(reader);
+		else
+			fsdp_json_walk_skip(&reader->json);
 }
 
-static bool fail_other(struct result_reader *reader)
+static void read_root(void *context)
 {
-	fsdp_fail(reader->error, FSDP_ERROR_NOT_A_CHECKPOINT, FSDP_UNKNOWN,
-		"this is not a result of fsdp-inspect replay --json");
-	return fsdp_error_add_hint(
-		reader->error, "make one: fsdp-inspect replay -o json=FILE TRACE...");
-}
-
-static bool read_root(struct result_reader *reader)
-{
-	struct fsdp_json_token token;
-	if (!next(reader, &token))
-		return false;
-	if (token.kind != FSDP_SCAN_OBJECT)
-		return fail_other(reader);
-	for (;;) {
-		if (!next(reader, &token))
-			return false;
-		if (token.kind != FSDP_SCAN_KEY)
-			break;
-		if (fsdp_json_text_is(&token, FSDP_SPAN("data"))) {
-			if (!read_data(reader))
-				return false;
+	struct result_reader *reader = context;
+	struct fsdp_json_token *token = &reader->json.token;
+	fsdp_json_walk_next(&reader->json);
+	bool is_object = token->kind == FSDP_SCAN_OBJECT;
+	while (is_object && fsdp_json_walk_more(&reader->json)) {
+		if (fsdp_json_text_is(token, FSDP_SPAN("data"))) {
+			read_data(reader);
 			continue;
 		}
-		bool schema = fsdp_json_text_is(&token, FSDP_SPAN("schema"));
-		if (!skip(reader, &token))
-			return false;
-		if (schema && token.kind == FSDP_SCAN_TEXT)
+		bool schema = fsdp_json_text_is(token, FSDP_SPAN("schema"));
+		fsdp_json_walk_skip(&reader->json);
+		if (schema && token->kind == FSDP_SCAN_TEXT)
 			reader->is_replay = fsdp_json_text_is(
-				&token, FSDP_SPAN("fsdp-inspect.replay"));
+				token, FSDP_SPAN("fsdp-inspect.replay"));
 	}
-	return reader->is_replay || fail_other(reader);
+	if (reader->is_replay)
+		return;
+	fsdp_fail(reader->json.error, FSDP_ERROR_NOT_A_CHECKPOINT, FSDP_UNKNOWN,
+		"this is not a result of fsdp-inspect replay --json");
+	fsdp_error_add_hint(reader->json.error,
+		"make one: fsdp-inspect replay -o json=FILE TRACE...");
+	fsdp_arena_leave(&reader->result->arena);
 }
 
 static bool read_result(struct fsdp_replay_baseline *result, struct fsdp_remote *remote,
 	const char *path, struct fsdp_error **ret_error)
 {
-	struct result_reader reader = { .result = result, .error = ret_error };
+	struct result_reader reader = { .result = result,
+		.json = { .arena = &result->arena, .error = ret_error } };
 	struct fsdp_limits limits;
 	struct fsdp_stream_options options = { .remote = remote, .limits = &limits };
 	struct fsdp_stream *stream;
@@ -163,14 +125,13 @@ static bool read_result(struct fsdp_replay_baseline *result, struct fsdp_remote 
 		&result->types, &result->arena, sizeof(struct fsdp_replay_baseline_type));
 	if (!fsdp_stream_open(path, &options, &stream, ret_error))
 		return false;
-	bool good = fsdp_json_scan_init(&reader.scan, fsdp_stream_refill, stream, &limits,
-			    ret_error) &&
-		    read_root(&reader);
-	fsdp_json_scan_done(&reader.scan);
+	bool good = fsdp_json_scan_init(&reader.json.scan, fsdp_stream_refill, stream,
+			    &limits, ret_error) &&
+		    (fsdp_arena_try(&result->arena, read_root, &reader) ||
+			    fsdp_arena_fail(&result->arena, ret_error));
+	fsdp_json_scan_done(&reader.json.scan);
 	fsdp_stream_close(stream);
-	if (!good)
-		fsdp_error_add_path(ret_error, path);
-	return good;
+	return good || fsdp_error_add_path(ret_error, path);
 }
 
 bool fsdp_replay_baseline_open(struct fsdp_remote *remote, const char *path,

@@ -4,7 +4,6 @@
 
 #include "io/directory.h"
 #include "checkpoint/build.h"
-#include "syntax/json-scan.h"
 
 /*
  * What a family of checkpoints is made of: how it is recognized, how it is read into a
@@ -102,20 +101,6 @@ struct fsdp_json;
 const struct fsdp_json *fsdp_reading_document(struct fsdp_reading *reading,
 	const struct fsdp_folder *folder, const char *name,
 	struct fsdp_error **ret_error);
-
-/* JSON of a file, token by token. What cannot be read leaves, within fsdp_model_try. */
-struct fsdp_json_walk {
-	struct fsdp_model *model;
-	struct fsdp_json_scan scan;
-	struct fsdp_json_token token;
-	/* Completes such an error; may be NULL. */
-	void (*complete)(struct fsdp_error **error);
-};
-void fsdp_json_walk_next(struct fsdp_json_walk *walk);
-/* Passes over the value that the token begins. */
-void fsdp_json_walk_skip(struct fsdp_json_walk *walk);
-/* The next token; false: it ends an object or array. */
-bool fsdp_json_walk_more(struct fsdp_json_walk *walk);
 
 /* A remark on how it was opened, for people. */
 void fsdp_reading_note(struct fsdp_reading *reading, const char *format, ...)

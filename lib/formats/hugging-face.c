@@ -662,7 +662,8 @@ static bool open_index(struct hf *hf, struct fsdp_error **ret_error)
 		return fsdp_fail_limit(ret_error, FSDP_LIMIT_JSON_BYTES, limit);
 	hf->rest.end = source->size;
 	fsdp_build_file(reading->model, hf->index, source->size, FSDP_NONE);
-	hf->json.model = reading->model;
+	hf->json.arena = reading->model->arena;
+	hf->json.error = &reading->model->error;
 	if (!fsdp_json_scan_init(&hf->json.scan, fsdp_source_refill, &hf->rest,
 		    reading->limits, ret_error))
 		return false;

@@ -258,34 +258,6 @@ const struct fsdp_json *fsdp_reading_document(struct fsdp_reading *reading,
 	return NULL;
 }
 
-static void leave_json(struct fsdp_json_walk *walk, struct fsdp_error *error)
-{
-	if (walk->complete != NULL)
-		walk->complete(&error);
-	fsdp_model_leave(walk->model, error);
-}
-
-void fsdp_json_walk_next(struct fsdp_json_walk *walk)
-{
-	struct fsdp_error *error = NULL;
-	if (!fsdp_json_scan_next(&walk->scan, &walk->token, &error))
-		leave_json(walk, error);
-}
-
-void fsdp_json_walk_skip(struct fsdp_json_walk *walk)
-{
-	struct fsdp_error *error = NULL;
-	if (!fsdp_json_scan_skip(&walk->scan, &walk->token, &error))
-		leave_json(walk, error);
-}
-
-bool fsdp_json_walk_more(struct fsdp_json_walk *walk)
-{
-	fsdp_json_walk_next(walk);
-	return walk->token.kind != FSDP_SCAN_OBJECT_END &&
-	       walk->token.kind != FSDP_SCAN_ARRAY_END;
-}
-
 /* A step of a family. */
 struct step {
 	struct fsdp_reading *reading;

@@ -804,7 +804,8 @@ static void safetensors_read_shards(struct fsdp_safetensors *header)
 	struct declared_shard *shard = FSDP_TAKE(scratch, shard, 1);
 	shard->header = header;
 	struct fsdp_model *model = header->reading->model;
-	shard->json.model = model;
+	shard->json.arena = model->arena;
+	shard->json.error = &model->error;
 	fsdp_table_init(&shard->owners, scratch);
 	fsdp_bits_init(&shard->placed, scratch);
 	for (uint32_t i = header->first_tensor; i < model->tensors.count; i++)
@@ -972,7 +973,8 @@ static bool read_all(struct fsdp_safetensors *header, struct fsdp_error **ret_er
 		return false;
 	struct fsdp_source_rest rest = { header->source, 8, 8 + header->size };
 	fsdp_arena_own(header->reading->scratch, release, header);
-	header->json.model = header->reading->model;
+	header->json.arena = header->reading->model->arena;
+	header->json.error = &header->reading->model->error;
 	header->json.complete = complete_error;
 	if (!fsdp_json_scan_init(&header->json.scan, fsdp_source_refill, &rest,
 		    &header->limits, ret_error))

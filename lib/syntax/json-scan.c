@@ -896,3 +896,29 @@ bool fsdp_json_scan_seek(struct fsdp_json_scan *scan, struct fsdp_span key,
 		}
 	}
 }
+
+static void check_walk(struct fsdp_json_walk *walk, bool good)
+{
+	if (good)
+		return;
+	if (walk->complete != NULL)
+		walk->complete(walk->error);
+	fsdp_arena_leave(walk->arena);
+}
+
+void fsdp_json_walk_next(struct fsdp_json_walk *walk)
+{
+	check_walk(walk, fsdp_json_scan_next(&walk->scan, &walk->token, walk->error));
+}
+
+void fsdp_json_walk_skip(struct fsdp_json_walk *walk)
+{
+	check_walk(walk, fsdp_json_scan_skip(&walk->scan, &walk->token, walk->error));
+}
+
+bool fsdp_json_walk_more(struct fsdp_json_walk *walk)
+{
+	fsdp_json_walk_next(walk);
+	return walk->token.kind != FSDP_SCAN_OBJECT_END &&
+	       walk->token.kind != FSDP_SCAN_ARRAY_END;
+}

@@ -151,4 +151,19 @@ struct fsdp_span fsdp_json_text_copy(
 /* Whether a key or text is `text`, whatever the escapes. */
 bool fsdp_json_text_is(const struct fsdp_json_token *token, struct fsdp_span text);
 
+/* Reading token by token within fsdp_arena_try: what cannot be read leaves. */
+struct fsdp_json_walk {
+	struct fsdp_json_scan scan;
+	struct fsdp_json_token token;
+	const struct fsdp_arena *arena;
+	struct fsdp_error **error; /* of what is left */
+	/* Completes it; may be NULL. */
+	void (*complete)(struct fsdp_error **error);
+};
+void fsdp_json_walk_next(struct fsdp_json_walk *walk);
+/* Passes over the value that the token begins. */
+void fsdp_json_walk_skip(struct fsdp_json_walk *walk);
+/* The next token; false: it ends an object or array. */
+bool fsdp_json_walk_more(struct fsdp_json_walk *walk);
+
 #endif
