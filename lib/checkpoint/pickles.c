@@ -185,6 +185,18 @@ static size_t name_size(const struct fsdp_pickle_global *global)
 	return global->module.size + 1 + global->name.size;
 }
 
+/* "module.name", in `text`. */
+static struct fsdp_span write_name(
+	struct fsdp_span module, struct fsdp_span name, char *text)
+{
+	if (module.size != 0)
+		memcpy(text, module.data, module.size);
+	text[module.size] = '.';
+	if (name.size != 0)
+		memcpy(text + module.size + 1, name.data, name.size);
+	return fsdp_span(text, module.size + 1 + name.size);
+}
+
 static void set_value(
 	struct fsdp_pickles_walk *walk, fsdp_ref ref, struct fsdp_pickles_node *node)
 {
@@ -220,13 +232,7 @@ static void set_value(
 		(void)fsdp_pickle_float(pickle, ref, &node->number);
 	else if (node->kind == FSDP_PICKLES_GLOBAL) {
 		const struct fsdp_pickle_global *global = fsdp_pickle_named(pickle, ref);
-		if (global->module.size != 0)
-			memcpy(walk->name, global->module.data, global->module.size);
-		walk->name[global->module.size] = '.';
-		if (global->name.size != 0)
-			memcpy(walk->name + global->module.size + 1, global->name.data,
-				global->name.size);
-		node->text = fsdp_span(walk->name, name_size(global));
+		node->text = write_name(global->module, global->name, walk->name);
 	} else if (has_values(node->kind))
 		node->count = fsdp_pickle_count(pickle, ref);
 	else
@@ -416,23 +422,6 @@ static const char *why_refused(const struct fsdp_pickles_global *global)
 		       : "it needs torch.serialization.add_safe_globals";
 }
 
-/* "module.name" in the arena. */
-static struct fsdp_span join_name(
-	struct fsdp_pickles *pickles, const struct fsdp_pickles_global *global)
-{
-	size_t size = global->module.size + 1 + global->name.size;
-	char *text = fsdp_arena_take(&pickles->arena, size + 1, 1);
-	if (text == NULL)
-		return (struct fsdp_span){ 0 };
-	if (global->module.size != 0)
-		memcpy(text, global->module.data, global->module.size);
-	text[global->module.size] = '.';
-	if (global->name.size != 0)
-		memcpy(text + global->module.size + 1, global->name.data,
-			global->name.size);
-	return fsdp_span(text, size);
-}
-
 /* ---- one pickle ---- */
 
 static bool list_globals(struct fsdp_listed *listed, const struct fsdp_torch *torch)
@@ -531,8 +520,11 @@ static bool add(struct fsdp_pickles *pickles, struct fsdp_span member,
 		const char *why = why_refused(global);
 		if (why == NULL)
 			continue;
-		struct fsdp_span name = join_name(pickles, global);
-		if (name.data == NULL || !refuse(listed, global->offset, name, why, 1))
+		char *name = fsdp_arena_take(
+			&pickles->arena, global->module.size + global->name.size + 1, 1);
+		if (name == NULL ||
+			!refuse(listed, global->offset,
+				write_name(global->module, global->name, name), why, 1))
 			return fsdp_arena_fail(&pickles->arena, ret_error);
 	}
 	listed->facts.global_count = listed->globals.count;
@@ -549,29 +541,26 @@ static bool read_zip(struct fsdp_pickles *pickles,
 	if (!fsdp_zip_open(&pickles->source, &pickles->arena, &pickles->limits,
 		    (struct fsdp_span){ 0 }, &pickles->model.findings, &zip, ret_error))
 		return false;
-	for (size_t i = 0; i < zip.members.count; i++)
-		script |= fsdp_span_ends(
-			fsdp_zip_member(&zip, i)->name, FSDP_SPAN("/constants.pkl"));
-	for (size_t i = 0; i < zip.members.count; i++)
-		if (options->member != NULL
-				? fsdp_span_is(
-					  fsdp_zip_member(&zip, i)->name, options->member)
-				: fsdp_span_ends(fsdp_zip_member(&zip, i)->name,
-					  FSDP_SPAN(".pkl"))) {
-			const struct fsdp_zip_member *member = fsdp_zip_member(&zip, i);
-			struct fsdp_span bytes;
-			uint64_t offset;
-			if ((!fsdp_zip_locate(&zip.source, member, &offset, ret_error) ||
-				    !fsdp_zip_read(&zip, member,
-					    fsdp_limit(&pickles->limits,
-						    FSDP_LIMIT_PICKLE_BYTES),
-					    &pickles->arena, &bytes, ret_error) ||
-				    !add(pickles, member->name, bytes, offset,
-					    script ? FSDP_PROFILE_SCRIPT
-						   : FSDP_PROFILE_TENSORS,
-					    ret_error)))
-				return false;
-		}
+	FSDP_EACH(i, zip.members.count, member, fsdp_zip_member(&zip, i))
+		script |= fsdp_span_ends(member->name, FSDP_SPAN("/constants.pkl"));
+	FSDP_EACH(i, zip.members.count, member, fsdp_zip_member(&zip, i)) {
+		struct fsdp_span bytes;
+		uint64_t offset;
+		bool wanted = options->member != NULL
+				      ? fsdp_span_is(member->name, options->member)
+				      : fsdp_span_ends(member->name, FSDP_SPAN(".pkl"));
+		if (wanted &&
+			(!fsdp_zip_locate(&zip.source, member, &offset, ret_error) ||
+				!fsdp_zip_read(&zip, member,
+					fsdp_limit(&pickles->limits,
+						FSDP_LIMIT_PICKLE_BYTES),
+					&pickles->arena, &bytes, ret_error) ||
+				!add(pickles, member->name, bytes, offset,
+					script ? FSDP_PROFILE_SCRIPT
+					       : FSDP_PROFILE_TENSORS,
+					ret_error)))
+			return false;
+	}
 	if (pickles->list.count == 0)
 		return fsdp_fail(ret_error, FSDP_ERROR_NOT_A_CHECKPOINT, FSDP_UNKNOWN,
 			options->member != NULL ? "the zip has no such member"

@@ -263,27 +263,23 @@ const struct fsdp_scan_entry *fsdp_scan_entry(
 	return &entry->entry;
 }
 
+/* "a/b" before "a.x": the entries of a directory follow it. */
+static int compare_names(struct fsdp_span a, struct fsdp_span b)
+{
+	int first = fsdp_span_compare(fsdp_span_first(a, '/'), fsdp_span_first(b, '/'));
+	return first != 0 ? first : fsdp_span_compare(a, b);
+}
+
 static struct survey_entry *find_entry(const struct fsdp_scan *survey, const char *name)
 {
 	struct fsdp_span wanted = fsdp_span_text(name);
 	size_t low = 0, high = survey->entries.count;
-	while (low < high) {
-		size_t middle = low + (high - low) / 2;
-		struct survey_entry *entry = fsdp_vec_at(&survey->entries, middle);
-		/* "a/b" before "a.x": the entries of a directory follow it. */
-		struct fsdp_span a_first = fsdp_span_first(wanted, '/');
-		struct fsdp_span b_first = fsdp_span_first(entry->entry.name, '/');
-		int first = fsdp_span_compare(a_first, b_first);
-		int order =
-			first != 0 ? first : fsdp_span_compare(wanted, entry->entry.name);
-		if (order == 0)
-			return entry;
-		if (order < 0)
-			high = middle;
-		else
-			low = middle + 1;
-	}
-	return NULL;
+	FSDP_HALVE(low, high, middle,
+		compare_names(fsdp_scan_entry(survey, middle)->name, wanted) < 0);
+	return low < survey->entries.count &&
+			       fsdp_span_equal(fsdp_scan_entry(survey, low)->name, wanted)
+		       ? fsdp_vec_at(&survey->entries, low)
+		       : NULL;
 }
 
 const struct fsdp_scan_entry *fsdp_scan_find(
