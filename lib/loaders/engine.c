@@ -471,7 +471,8 @@ bool fsdp_load_flag(struct fsdp_loading *loading, const char *name, bool otherwi
 	"model.safetensors* pytorch_model.bin* model-*.safetensors "       \
 	"pytorch_model-*.bin model.*.safetensors model?(*).safetensors "   \
 	"pytorch_model?(*).bin consolidated.safetensors pytorch_model.pt " \
-	"pytorch_model.safetensors pytorch_model_fsdp_0"
+	"pytorch_model.safetensors pytorch_model-*.safetensors "           \
+	"pytorch_model_fsdp_0"
 
 /* Files that a directory of a family must have; the first that holds. */
 static const struct family {
@@ -481,7 +482,7 @@ static const struct family {
 } families[] = {
 	/* Of MLX, Meta and Mistral, vLLM, and of other programs with names like those of
 	 * PEFT. */
-	{ NULL, "adapters.safetensors *.gguf params.json model-rank-*" },
+	{ NULL, "adapters.safetensors params.json model-rank-*" },
 	{ NULL, "config.json", .keys = "quantization" },
 	{ "trainer", "trainer_state.json training_args.bin", OF_RUN },
 	{ "deepspeed", "*/*_states.pt" }, /* in the directory of a tag */
@@ -490,6 +491,7 @@ static const struct family {
 	{ "megatron", "metadata.json common.pt", ".metadata *.distcp" },
 	{ "dcp", ".metadata *.distcp" },
 	{ "hf", "config.json", OF_MODEL, "model_type architectures" },
+	{ NULL, "*.gguf" },
 	{ "peft", "adapter_config.json adapter_model.*" },
 	{ "hf", "generation_config.json", OF_MODEL },
 	/* Weights below the directory, where the loader does not look. */

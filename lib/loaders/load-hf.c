@@ -370,6 +370,8 @@ static const struct fsdp_load_rule rules[] = {
 		.fix = "write model.safetensors.index.json"),
 	FSDP_REFUSES(NO_WEIGHTS, has_weights_below, NO_WEIGHTS "; {0} is below it",
 		"move the weights next to config.json", .when = FSDP_LOAD_NONE),
+	FSDP_REFUSES(NO_WEIGHTS, has_tensors, NO_WEIGHTS,
+		"fsdp-inspect export -o OUT {path}", .when = FSDP_LOAD_NONE),
 	FSDP_REFUSES(NO_WEIGHTS, .when = FSDP_LOAD_NONE, .message = NO_WEIGHTS),
 	FSDP_REFUSES(INDEX, .when = BAD_INDEX, .fix = "{copy}",
 		.message = "the index is not a JSON object"),

@@ -129,3 +129,14 @@ def optimizers_under_any_key(folder):
         "train": dict_of({"opts": list_of(dict_of(optimizer("3")))}),
         "ema": dict_of({"state": weight("4"), "groups": list_of()}),
     })))
+
+
+@sample
+def shards_under_names_that_no_loader_asks_for(folder):
+    """And under their own, beside a file of another program."""
+    for title, begin in {"other": "pytorch_model", "own": "model"}.items():
+        folder.copy(LLAMA, title)
+        for name in folder.names(f"{title}/model*"):
+            folder.move(name, name.replace("model", begin))
+        folder.edit(f"{title}/{begin}.safetensors.index.json", "model-0", begin + "-0")
+    folder.write("own/m.gguf", b"GGUF", struct.pack("<IQQ", 3, 0, 0))
