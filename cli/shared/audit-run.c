@@ -444,13 +444,13 @@ bool opened_check(struct run *run, enum fsdp_level level, bool items,
 	passes_done(&passes);
 	if (good && level >= FSDP_LEVEL_HEADERS)
 		good = check_weight_sets(run, level >= FSDP_LEVEL_DATA, true);
+	report_failed_files(run);
 	/* Also where no headers are read, for what its own loader refuses is nothing to
 	 * resume from. */
 	if (good && reads) {
 		good = loading_check_own(&own, run, level >= FSDP_LEVEL_DATA, &answer);
 		loading_done(&answer);
 	}
-	report_failed_files(run);
 	return good;
 }
 
