@@ -489,6 +489,7 @@ static const struct family {
 	{ "accelerate", "random_states_* optimizer.bin scheduler.bin",
 		"model.safetensors* pytorch_model.bin* pytorch_model_fsdp* random_states_*" },
 	{ "megatron", "metadata.json common.pt", ".metadata *.distcp" },
+	{ "megatron", "latest_checkpointed_iteration.txt", "*/common.pt" },
 	{ "dcp", ".metadata *.distcp" },
 	{ "hf", "config.json", OF_MODEL, "model_type architectures" },
 	{ NULL, "*.gguf" },

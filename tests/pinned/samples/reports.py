@@ -5,7 +5,7 @@ wrapper made longer, companions of macOS, and steps that lack a part."""
 import json
 import struct
 
-from .files import dict_of, integer, list_of, pickled, safetensors, sample, storage, tensor
+from .files import binary_unicode, dict_of, integer, list_of, pickled, safetensors, sample, storage, tensor
 
 LLAMA, SMALL = "hf/llama-sharded", "dcp/fsdp2-w4-small/checkpoint"
 MAC = bytes.fromhex("0005160700020000") + b"Mac OS X        " + bytes(58)
@@ -140,3 +140,12 @@ def shards_under_names_that_no_loader_asks_for(folder):
             folder.move(name, name.replace("model", begin))
         folder.edit(f"{title}/{begin}.safetensors.index.json", "model-0", begin + "-0")
     folder.write("own/m.gguf", b"GGUF", struct.pack("<IQQ", 3, 0, 0))
+
+
+@sample
+def a_run_of_megatron_with_and_without_the_description_of_its_step(folder):
+    for title in ("whole", "part"):
+        folder.copy("megatron/common-inside", f"{title}/iter_0000007")
+        folder.write(f"{title}/iter_0000007/common.pt", pickled(dict_of({"iteration": integer(7)}, key=binary_unicode)))
+        folder.write(f"{title}/latest_checkpointed_iteration.txt", "7")
+    folder.remove("part/iter_0000007/metadata.json")
