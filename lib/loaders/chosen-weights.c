@@ -532,22 +532,6 @@ static bool is_of_other_size(struct fsdp_loading *loading)
 	return false;
 }
 
-/* Whether the same tensor of other layers has the expected shape: then this one is
- * wrong, and not the configuration. */
-static bool has_right_sibling(
-	struct fsdp_loading *loading, const struct fsdp_load_tensor *found)
-{
-	for (size_t i = 0; i < loading->stored.count; i++) {
-		const struct fsdp_load_tensor *item = &loading->stored.items[i];
-
-		if (item != found && item->match != NULL &&
-			fsdp_span_is_alike(item->name, found->name) &&
-			fsdp_load_same_shape(item, item->match))
-			return true;
-	}
-	return false;
-}
-
 /* Words: the tensor, its shape, the expected shape, the fix or nothing, and who expects
  * it. */
 bool fsdp_load_is_misshaped(struct fsdp_loading *loading)
@@ -556,7 +540,7 @@ bool fsdp_load_is_misshaped(struct fsdp_loading *loading)
 		"model.embed_tokens.weight" };
 	const struct fsdp_load_tensor *found, *wanted, *kept;
 	int64_t rows = fsdp_load_integer(loading, "config.json", "vocab_size", -1);
-	bool is_head, has_rows;
+	bool is_head, has_rows, has_sibling = false, is_turned = true;
 
 	if (!fsdp_load_compare(loading) || loading->misshaped == 0)
 		return false;
@@ -594,16 +578,23 @@ bool fsdp_load_is_misshaped(struct fsdp_loading *loading)
 		return fsdp_load_report(loading, 3,
 			"list the %lld labels of the trained model in config.json (id2label, label2id); the weights do not contain their names",
 			(long long)found->shape[0]);
+	/* Where the same tensor of other layers has the expected shape this one is wrong,
+	 * and not the configuration. */
 	for (size_t i = 0; i < loading->stored.count; i++) {
 		const struct fsdp_load_tensor *a = &loading->stored.items[i],
 					      *b = a->match;
-		if (b != NULL && !fsdp_load_same_shape(a, b) &&
-			(a->dims != 2 || b->dims != 2 || a->shape[0] == a->shape[1] ||
-				a->shape[0] != b->shape[1] || a->shape[1] != b->shape[0]))
-			return !has_right_sibling(loading, found) ||
-			       fsdp_load_report(loading, 3,
-				       "save or copy the weights again: in other layers this tensor has the expected shape");
+		bool is_same = b != NULL && fsdp_load_same_shape(a, b);
+
+		has_sibling |= is_same && fsdp_span_is_alike(a->name, found->name);
+		is_turned &=
+			b == NULL || is_same ||
+			(a->dims == 2 && b->dims == 2 && a->shape[0] != a->shape[1] &&
+				a->shape[0] == b->shape[1] && a->shape[1] == b->shape[0]);
 	}
+	if (!is_turned)
+		return !has_sibling ||
+		       fsdp_load_report(loading, 3,
+			       "save or copy the weights again: in other layers this tensor has the expected shape");
 	return fsdp_load_report(loading, 3, "save %s transposed",
 		loading->misshaped > 1 ? "these matrices" : "this matrix");
 }

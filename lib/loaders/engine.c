@@ -571,23 +571,7 @@ bool fsdp_loader_has_version(const char *loader, const char *version)
 	return found != NULL && find_version(found, version) != NULL;
 }
 
-static bool is_value(const struct fsdp_load_fact *fact, struct fsdp_token value)
-{
-	switch (fact->kind) {
-	case FSDP_LOAD_TEXT:
-		return value.kind == FSDP_TOKEN_TEXT &&
-		       (fact->values == NULL ||
-			       fsdp_span_is_any(value.text, fact->values));
-	case FSDP_LOAD_DICT:
-		return value.kind == FSDP_TOKEN_DICT;
-	case FSDP_LOAD_SET:
-		return is_set(value);
-	case FSDP_LOAD_GIVEN:
-		break;
-	}
-	return value.kind != FSDP_TOKEN_NONE;
-}
-
+/* Whether what the row has is so. */
 static bool is_so(struct fsdp_loading *loading, const struct fsdp_load_fact *fact)
 {
 	const char *document = fact->document, *rest = fact->keys;
@@ -606,8 +590,17 @@ static bool is_so(struct fsdp_loading *loading, const struct fsdp_load_fact *fac
 	read = read_document(loading, document);
 	if (rest == NULL)
 		return read.is_there && !read.is_valid;
-	while (!has && fsdp_load_next_word(&rest, key))
-		has = is_value(fact, fsdp_load_setting(loading, document, key).value);
+	while (!has && fsdp_load_next_word(&rest, key)) {
+		struct fsdp_token value = fsdp_load_setting(loading, document, key).value;
+		has = fact->kind == FSDP_LOAD_SET    ? is_set(value)
+		      : fact->kind == FSDP_LOAD_DICT ? value.kind == FSDP_TOKEN_DICT
+		      : fact->kind == FSDP_LOAD_TEXT
+			      ? value.kind == FSDP_TOKEN_TEXT &&
+					(fact->values == NULL ||
+						fsdp_span_is_any(
+							value.text, fact->values))
+			      : value.kind != FSDP_TOKEN_NONE;
+	}
 	return has != fact->is_lacking;
 }
 
@@ -674,26 +667,6 @@ static const char *fill_in(struct fsdp_loading *loading, const char *template)
 	return end != text ? text : NULL;
 }
 
-/* Whether the rule is of this release and all of its conditions hold. */
-static bool holds(struct fsdp_loading *loading, const struct fsdp_load_rule *rule,
-	const char *version)
-{
-	fsdp_load_clear(loading);
-	loading->rule = rule;
-	return (rule->since == NULL ||
-		       fsdp_load_compare_versions(version, rule->since) >= 0) &&
-	       (rule->until == NULL ||
-		       fsdp_load_compare_versions(version, rule->until) < 0) &&
-	       (rule->when & ~loading->is) == 0 && (rule->unless & loading->is) == 0 &&
-	       (rule->lacks == NULL || fsdp_load_lacks(loading, "%s", rule->lacks)) &&
-	       (rule->finding == NULL || fsdp_load_has_finding(loading, rule->finding)) &&
-	       (rule->dtypes == NULL ||
-		       fsdp_load_has_dtype(
-			       loading, fsdp_load_opened(loading), rule->dtypes)) &&
-	       (rule->broken == NULL || has_broken(loading, rule->broken)) &&
-	       (rule->holds == NULL || rule->holds(loading));
-}
-
 /* A loader that raised does nothing more. */
 static void ask(struct fsdp_loading *loading, const struct fsdp_loader *loader,
 	struct fsdp_load_result *result)
@@ -717,7 +690,24 @@ static void ask(struct fsdp_loading *loading, const struct fsdp_loader *loader,
 		const struct load_code *code = &codes[rule->code - 1];
 		struct fsdp_span *names;
 
-		if (!holds(loading, rule, result->version))
+		fsdp_load_clear(loading);
+		loading->rule = rule;
+		if ((rule->since != NULL && fsdp_load_compare_versions(
+						    result->version, rule->since) < 0) ||
+			(rule->until != NULL &&
+				fsdp_load_compare_versions(
+					result->version, rule->until) >= 0) ||
+			(rule->when & ~loading->is) != 0 ||
+			(rule->unless & loading->is) != 0 ||
+			(rule->lacks != NULL &&
+				!fsdp_load_lacks(loading, "%s", rule->lacks)) ||
+			(rule->finding != NULL &&
+				!fsdp_load_has_finding(loading, rule->finding)) ||
+			(rule->dtypes != NULL &&
+				!fsdp_load_has_dtype(loading, fsdp_load_opened(loading),
+					rule->dtypes)) ||
+			(rule->broken != NULL && !has_broken(loading, rule->broken)) ||
+			(rule->holds != NULL && !rule->holds(loading)))
 			continue;
 		names = FSDP_TAKE(loading->answers, names, loading->name_count + 1);
 		for (size_t i = 0; i < loading->name_count; i++)

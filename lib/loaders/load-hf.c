@@ -285,16 +285,6 @@ static bool omits_scales(struct fsdp_loading *loading)
 #define NO_WEIGHTS \
 	"the directory has no model.safetensors, pytorch_model.bin or index of either"
 
-static size_t count_names(const struct fsdp_load_tensors *stored, const char *word)
-{
-	size_t count = 0;
-
-	for (size_t i = 0; i < stored->count; i++)
-		count += fsdp_span_find(stored->items[i].name, fsdp_span_text(word)) !=
-			 NULL;
-	return count;
-}
-
 /* Of a class whose names are not known, too: no model of transformers has such names. The
  * first ones are also a module's own name further in. Word 0: the segments, in a row. */
 static bool has_wrapped_names(struct fsdp_loading *loading)
@@ -323,8 +313,12 @@ static bool has_wrapped_names(struct fsdp_loading *loading)
 		}
 		size = (size_t)snprintf(row, sizeof row, "%s", words[i]);
 		for (size_t k = 0; k < FSDP_COUNT(words); k++) {
+			size_t count = 0;
+
 			snprintf(row + size, sizeof row - size, "%s", words[k]);
-			if (count_names(stored, row) == loading->all_names)
+			for (size_t j = 0; j < stored->count; j++)
+				count += fsdp_span_has_any(stored->items[j].name, row);
+			if (count == loading->all_names)
 				size += strlen(words[k]);
 			row[size] = '\0';
 		}

@@ -467,30 +467,22 @@ static void mark_rank(const struct adapter *adapter, struct peft_part *part)
 		part->found = part->dims;
 }
 
-/* Whether the inputs of a module come first: the library corrects fan_in_fan_out by the
- * class of the module. Modules with these names are Conv1D or linear ones. */
-static bool is_conv1d(const struct adapter *adapter, const struct peft_part *part,
-	const struct fsdp_load_tensor *base)
-{
-	const struct adapter_member *member = part->member;
-
-	return base->dims == 2 &&
-	       fsdp_span_is_any(
-		       fsdp_span_last(part->module, '.'), "c_attn q_attn c_proj c_fc") &&
-	       (is_set(adapter, "fan_in_fan_out") ||
-		       (member->size != SIDE && size_at(part, member->at) !=
-							base->shape[member->size == IN]));
-}
-
 /* A member against its module. The inputs of a convolution are those of a group, and
  * often times its extent. IA3 scales what goes into some modules, and what comes out of
- * the others. */
+ * the others. Modules with the names below are Conv1D, whose inputs come first, or linear
+ * ones: the library corrects fan_in_fan_out by the class of the module. */
 static void check_size(struct adapter *adapter, struct peft_part *part,
 	const struct fsdp_load_tensor *base, bool scales_inputs)
 {
 	const struct adapter_member *member = part->member;
 	bool is_input = member->size == IN || (member->size == SIDE && scales_inputs);
-	bool is_turned = is_conv1d(adapter, part, base);
+	bool is_turned = base->dims == 2 &&
+			 fsdp_span_is_any(fsdp_span_last(part->module, '.'),
+				 "c_attn q_attn c_proj c_fc") &&
+			 (is_set(adapter, "fan_in_fan_out") ||
+				 (member->size != SIDE &&
+					 size_at(part, member->at) !=
+						 base->shape[member->size == IN]));
 	uint64_t wanted, found = 0;
 	int64_t times = 1;
 	bool is_known;

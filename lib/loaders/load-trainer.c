@@ -156,19 +156,6 @@ static bool is_stored_as_trained(
 	return has_lora;
 }
 
-/* Optimizers that project gradients to fewer dimensions keep how: in their groups, or a
- * projector in each state. */
-static bool is_projected(
-	struct fsdp_loading *loading, const struct fsdp_checkpoint *optimizer)
-{
-	for (uint32_t i = 0; i < fsdp_value_count(optimizer); i++)
-		if (fsdp_span_has_any(fsdp_load_copy_name(loading, optimizer,
-					      fsdp_value(optimizer, i).raw_name),
-			    ".rank .projector .update_proj_gap"))
-			return true;
-	return false;
-}
-
 /* The weights, of several models where accelerate prepared several. False: not known, or
  * stored in another form. */
 static bool list_weights(struct fsdp_loading *loading, const struct fsdp_hasher *hasher,
@@ -222,8 +209,15 @@ static bool is_of_other(struct fsdp_loading *loading, const char *file,
 	size_t excess = 0, kinds = 0, strays = 0, others = 0, count;
 	uint64_t sum = 0, sum_of_others = 0;
 
-	if (!fsdp_load_is_sound(optimizer) || is_projected(loading, optimizer))
+	if (!fsdp_load_is_sound(optimizer))
 		return false;
+	/* Optimizers that project gradients to fewer dimensions keep how: in their
+	 * groups, or a projector in each state. */
+	for (uint32_t i = 0; i < fsdp_value_count(optimizer); i++)
+		if (fsdp_span_has_any(fsdp_load_copy_name(loading, optimizer,
+					      fsdp_value(optimizer, i).raw_name),
+			    ".rank .projector .update_proj_gap"))
+			return false;
 	states = begin_shapes(loading, fsdp_tensor_count(optimizer));
 	/* Adam keeps two of one shape: those with the key of the first count. */
 	for (uint32_t i = 0; i < fsdp_tensor_count(optimizer); i++) {

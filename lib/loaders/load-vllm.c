@@ -97,22 +97,6 @@ static const struct {
 	{ "GraniteForCausalLM", KNOWN | RAISES_ALL },
 };
 
-static uint32_t find_class(struct fsdp_loading *loading)
-{
-	struct fsdp_load_items list =
-		fsdp_load_items(loading, CONFIG_FILE, "architectures");
-	const struct fsdp_setting *first = fsdp_load_next_item(&list);
-	struct fsdp_span name = first != NULL
-					? first->value.text
-					: FSDP_SPAN("of config.json, which lists none,");
-
-	fsdp_load_set_word(loading, CLASS, name);
-	for (size_t i = 0; i < FSDP_COUNT(classes); i++)
-		if (fsdp_span_is(name, classes[i].name))
-			return classes[i].is;
-	return 0;
-}
-
 /* Reads the configuration of an adapter. */
 static void read_adapter(struct fsdp_loading *loading)
 {
@@ -183,6 +167,9 @@ static void begin(struct fsdp_loading *loading)
 	static const char *const kinds[] = { "*.safetensors", "*.bin", "*.pt" };
 	static const char others[] =
 		"training_args.bin optimizer.bin optimizer.pt scheduler.pt scaler.pt";
+	struct fsdp_load_items list =
+		fsdp_load_items(loading, CONFIG_FILE, "architectures");
+	const struct fsdp_setting *first = fsdp_load_next_item(&list);
 	const struct fsdp_scan_entry *entry;
 	size_t count = 0, kind = 0;
 
@@ -208,7 +195,12 @@ static void begin(struct fsdp_loading *loading)
 	else if (count > 1 || (count > 0 && kind == FSDP_COUNT(kinds)))
 		loading->is |= SEVERAL;
 	loading->is &= ~(uint64_t)(ADAPTER | DORA);
-	loading->is |= find_class(loading);
+	fsdp_load_set_word(loading, CLASS,
+		first != NULL ? first->value.text
+			      : FSDP_SPAN("of config.json, which lists none,"));
+	for (size_t i = 0; i < FSDP_COUNT(classes) && first != NULL; i++)
+		if (fsdp_span_is(first->value.text, classes[i].name))
+			loading->is |= classes[i].is;
 	if (fsdp_span_is(fsdp_load_dtype(loading), "float32") ||
 		((loading->is & SGLANG) != 0 && fsdp_load_dtype(loading).size == 0))
 		loading->is |= FLOAT32;
