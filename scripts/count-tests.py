@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """count-tests.py [--ran=NAME]… LOG:STATUS…  : one line, N passed, N failed, N skipped
-count-tests.py --failures LOG  : what failed, a line for each behaviour and what was seen
+count-tests.py --failures LOG  : what failed, a line for each behavior and what was seen
 
 LOG is what `meson test` wrote, without .json and .junit.xml, STATUS what that ended with.
 Subtests are counted where a test names them (TAP), else the test itself. A test that
@@ -72,7 +72,7 @@ def print_skipped(test):
 
 
 def print_failures(log):
-    """A line for each behaviour that broke, and below it what the test printed about it."""
+    """A line for each behavior that broke, and below it what the test printed about it."""
     for test in records(log):
         if test["result"] in PASSED | SKIPPED:
             continue

@@ -208,7 +208,7 @@ bool option_assignment(const char *text, size_t *ret_name_size, const char **ret
 
 /*
  * "Did you mean": feed it candidates, it keeps the one with the fewest edits (insert,
- * delete, replace, swap of neighbours), the first among equals. Farther than two edits,
+ * delete, replace, swap of neighbors), the first among equals. Farther than two edits,
  * or than a third of the word, is not a resemblance; of two or three letters one may
  * differ.
  */

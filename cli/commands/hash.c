@@ -93,12 +93,12 @@ static const char *listed_name(unsigned listed)
 	return names[listed];
 }
 
-#define OF_PART                                                                     \
-	{ "listed", ENUM_AT(ROW, listed, listed_name), PART_ALONE,                  \
-		WORDS("matched", "mismatched", "unlisted"),                         \
-		ABOUT("Of a part with `--check`: what the list has of it.") },      \
-	{                                                                           \
-		"number", ID_AT(ROW, number), PART_ALONE,                           \
+#define OF_PART                                                                              \
+	{ "listed", ENUM_AT(ROW, listed, listed_name), PART_ALONE,                           \
+		WORDS("matched", "mismatched", "unlisted"),                                  \
+		ABOUT("Of a part with `--check`: what the list has of it.") },               \
+	{                                                                                    \
+		"number", ID_AT(ROW, number), PART_ALONE,                                    \
 			ABOUT("Of a part: place of the row in those of all parts.") \
 	}
 static const struct record hashed_file_record = OBJECT_RECORD(ROW, "hashed_file",

@@ -482,7 +482,7 @@ struct kinds {
 
 /* "model_rank#.pt". With a step only the number that is the step becomes #; *ret_found:
  * it is there. Without one, -1, all numbers do. */
-static void generalise(const char *name, int64_t step, char *kind, bool *ret_found)
+static void generalize(const char *name, int64_t step, char *kind, bool *ret_found)
 {
 	size_t at = 0;
 
@@ -572,7 +572,7 @@ static bool kinds_list(const struct run_candidate *candidate, struct kinds *kind
 	while (stream != NULL && good && (entry = readdir(stream)) != NULL) {
 		if (!is_saved(entry->d_name))
 			continue;
-		generalise(entry->d_name, is_folder ? -1 : candidate->step_name.step,
+		generalize(entry->d_name, is_folder ? -1 : candidate->step_name.step,
 			kind, &found);
 		good = (!is_folder && !found) || add_kind(kinds, kind);
 	}
@@ -600,8 +600,8 @@ static bool is_sibling(const struct run_candidate *a, const struct run_candidate
 		b->step_name.step < 0 || folder != folder_size(b->path) ||
 		memcmp(a->path, b->path, folder) != 0)
 		return false;
-	generalise(a->path + folder, a->step_name.step, of[0], &found);
-	generalise(b->path + folder, b->step_name.step, of[1], &found);
+	generalize(a->path + folder, a->step_name.step, of[0], &found);
+	generalize(b->path + folder, b->step_name.step, of[1], &found);
 	return strcmp(of[0], of[1]) == 0;
 }
 
@@ -1057,12 +1057,12 @@ static struct value get_newest(struct subject of)
 #define LATEST struct latest
 static const struct record latest_record = OBJECT_RECORD(LATEST, "latest",
 	"Which checkpoint of a run is the newest that is good.",
-	{ "newest", GET(FIELD_NAME, get_newest), .always = true, .null = true,
-		ABOUT("Its path; `null`: none.") },
-	{ "candidates", ITEMS_AT(LATEST, candidates, count, candidate_record),
-		ALWAYS("All that may be checkpoints, newest first.") },
-	{ "pointers", LIST_AT(LATEST, pointers, pointer_count, pointer_record),
-		ALWAYS("Files and links that name one.") });
+		{ "newest", GET(FIELD_NAME, get_newest), .always = true, .null = true,
+			ABOUT("Its path; `null`: none.") },
+		{ "candidates", ITEMS_AT(LATEST, candidates, count, candidate_record),
+			ALWAYS("All that may be checkpoints, newest first.") },
+		{ "pointers", LIST_AT(LATEST, pointers, pointer_count, pointer_record),
+			ALWAYS("Files and links that name one.") });
 
 /* ---- showing ---- */
 

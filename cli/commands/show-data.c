@@ -283,10 +283,10 @@ static const void *find_placement(struct subject of, size_t placement, void *roo
 #define PLACEMENT struct fsdp_placement
 static const struct record placement_record = OBJECT_RECORD(PLACEMENT, "placement",
 	"Placement of a tensor on a device mesh.",
-	{ "placements", LIST_AT(PLACEMENT, texts, count, record_texts),
+		{ "placements", LIST_AT(PLACEMENT, texts, count, record_texts),
 		ALWAYS("One word of torch for each dimension of the mesh, such as `Shard(dim=0)`.") },
-	{ "mesh", MADE_AT(PLACEMENT, mesh, find_mesh, mesh_ranks_record),
-		.always = true });
+		{ "mesh", MADE_AT(PLACEMENT, mesh, find_mesh, mesh_ranks_record),
+			.always = true });
 
 const void *find_state(struct subject of, size_t i, void *room)
 {
@@ -439,7 +439,7 @@ static bool is_module(struct subject of)
 
 #define KIND_ABOUT "What the name stands for."
 static const struct record component_record =
-	OBJECT_RECORD(ITEM, "component", "A part of a sparse or quantised tensor.",
+	OBJECT_RECORD(ITEM, "component", "A part of a sparse or quantized tensor.",
 		{ NULL, FIELDS_AT(ITEM, tensor, tensor_record) },
 		{ "pieces", LIST_AT(ITEM, pieces, piece_count, piece_record),
 			ALWAYS("Its pieces, by rank.") });
@@ -457,7 +457,7 @@ static const struct record tensor_item_record = OBJECT_RECORD(ITEM, "tensor_item
 		ALWAYS("All other names of it: those on the same storage, and those that the file declares.") },
 	{ "components", LIST_AT(ITEM, components, component_count, component_record),
 		IF_SET(ITEM, components),
-		ABOUT("Parts of a sparse or quantised tensor: indices and values, or scales and zero points.") },
+		ABOUT("Parts of a sparse or quantized tensor: indices and values, or scales and zero points.") },
 	{ "quantizer",
 		MADE_AT(ITEM, tensor.quantizer, find_quantizer, quantizer_record) },
 	{ "elements", EACH_OF(ITEM, element_count, find_element, element_record),

@@ -279,7 +279,7 @@ size_t width_back(const char *data, size_t size, size_t columns)
  * Breaks sentences into lines between words.
  */
 
-/* Bytes of a colour ("\033[1;31m") that begins here; 0: none does. */
+/* Bytes of a color ("\033[1;31m") that begins here; 0: none does. */
 static size_t paint_size(const char *data, size_t size)
 {
 	size_t at = 2;

@@ -69,7 +69,7 @@ struct token {
 
 struct value {
 	enum value_type type;
-	bool painted; /* a word in its colour, on a terminal */
+	bool painted; /* a word in its color, on a terminal */
 	union {
 		bool boolean;
 		uint64_t count;
@@ -587,7 +587,7 @@ void out_line_name(struct out *out, struct text name);
 /* A path in a sentence, quoted as a shell reads it. */
 void out_line_shell(struct out *out, struct text word);
 void out_line_value(struct out *out, struct value value);
-/* A severity, a verdict or a mark of a comparison, in its colour. */
+/* A severity, a verdict or a mark of a comparison, in its color. */
 void out_line_painted(struct out *out, const char *word);
 /* Whether pieces from here on are kept on one line, for what people type; the end of the
  * line ends it, too. */

@@ -1058,7 +1058,7 @@ static void print_label(struct text_out *text, const struct tree_node *node)
 {
 	struct writer *cell = grid_cell_begin(&text->grid);
 	print_indent(text, cell, node->depth);
-	/* Columns for the name on a terminal, or SIZE_MAX. Neighbours may differ in the
+	/* Columns for the name on a terminal, or SIZE_MAX. Neighbors may differ in the
 	 * middle of their names, so only what would fill lines is shortened. */
 	size_t room = text->looks.width <= 0 ? SIZE_MAX : LONGEST_LABEL;
 	if (node->name.size == 0 && node->class_name.data == NULL) {

@@ -192,7 +192,7 @@ enum { WRAP_GLUE = '\x1f' };
 /*
  * Writes a sentence in lines of at most `width` columns, broken at spaces only, so that a
  * word that is longer than a line sticks out (on the first line if it begins at `hang`).
- * Lines after the first begin with `hang` spaces. Colours take no columns. width 0: one
+ * Lines after the first begin with `hang` spaces. Colors take no columns. width 0: one
  * line. Without a newline at the end. The line has `column` columns already.
  */
 void wrap_write(struct writer *to, const char *data, size_t size, size_t width,

@@ -56,7 +56,7 @@ uint32_t collected_input(struct collected *collected, const char *path, const ch
 /* Where the names of files of an input begin, if not at its path. The text is copied. */
 void collected_base(struct collected *collected, size_t input, const char *base);
 
-/* What `count` inputs from `first` on were recognised as, and the status of each. */
+/* What `count` inputs from `first` on were recognized as, and the status of each. */
 void collected_recognised(struct collected *collected, size_t first, size_t count,
 	const char *format, int status);
 

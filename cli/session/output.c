@@ -186,7 +186,7 @@ static const char *launcher_name(
 }
 
 /*
- * Decides about colour, width and characters: by options, environment, terminal, locale,
+ * Decides about color, width and characters: by options, environment, terminal, locale,
  * in this order.
  */
 

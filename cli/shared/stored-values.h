@@ -86,7 +86,7 @@ struct token element_token(
 /* What people look for among many values, most wanted first. */
 enum notable {
 	NOTABLE_PROGRESS, /* how far training was: step, epoch, tokens */
-	NOTABLE_METHOD,   /* quantisation, the rank of LoRA */
+	NOTABLE_METHOD,   /* quantization, the rank of LoRA */
 	NOTABLE_PARALLEL, /* degrees of parallelism */
 	NOTABLE_RATE,     /* of learning */
 	NOTABLE_OTHER,

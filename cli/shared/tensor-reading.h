@@ -11,7 +11,7 @@
 
 /*
  * Where payloads begin, for many pieces at once: they are asked for in the order of files
- * and offsets, so that neighbours are read together, whatever order they are shown in.
+ * and offsets, so that neighbors are read together, whatever order they are shown in.
  */
 
 /* Called for each piece that was found; `position` is its place in the list. */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What a quantised weight cannot be read without, and the shapes of it. A weight is a
+ * What a quantized weight cannot be read without, and the shapes of it. A weight is a
  * packed one by its dtype, never by its name: what a method leaves alone needs nothing. b
  * are the bits of a number before packing, groups the values per scale.
  *
@@ -46,7 +46,7 @@ struct packing {
 	struct fsdp_names stored;  /* names as they are stored */
 	struct fsdp_table tensors; /* of each of them: the tensor */
 	struct fsdp_vec weights;   /* struct packed_weight */
-	uint32_t config;           /* setting that describes the quantisation, or none */
+	uint32_t config;           /* setting that describes the quantization, or none */
 	struct fsdp_span method;   /* that it names, absent if it does not */
 	bool is_uniform;           /* no module has settings of its own */
 	uint32_t counts[PACKED_LAYOUTS];

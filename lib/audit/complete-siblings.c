@@ -329,7 +329,7 @@ static bool is_special(const struct model *model, const struct stack *stack,
 	       count_alike(model, stack, other) >= 2;
 }
 
-/* With what both neighbours have. */
+/* With what both neighbors have. */
 static void report_gap(
 	struct model *model, const struct stack *stack, uint32_t behind, uint32_t number)
 {

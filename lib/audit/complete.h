@@ -84,10 +84,10 @@ struct model {
 	size_t stack_count;
 	uint32_t tensor_count, setting_count;
 	uint32_t *folded;        /* of each tensor, in `names`; FSDP_NONE: left out */
-	uint32_t *patterned;     /* the same in `patterns` */
-	unsigned char *reported; /* of each tensor: a finding is about its shape */
-	struct fsdp_table gone;  /* folded names that a finding says are missing */
-	struct fsdp_table there; /* folded name → tensor */
+	uint32_t *patterned;          /* the same in `patterns` */
+	unsigned char *reported;      /* of each tensor: a finding is about its shape */
+	struct fsdp_table gone;       /* folded names that a finding says are missing */
+	struct fsdp_table there;      /* folded name → tensor */
 	struct fsdp_table pattern_of; /* name of a stack → pattern */
 	/* Settings, or FSDP_NONE: config.json, adapter_config.json, and the part about
 	 * the language model, else the root. */

@@ -523,7 +523,7 @@ static struct fsdp_span key_of(
 	return fsdp_span(name.data + state->key_offset, state->key_size);
 }
 
-/* States as large as their parameter. Factored and quantised ones have other names. */
+/* States as large as their parameter. Factored and quantized ones have other names. */
 static bool is_moment(struct fsdp_span key)
 {
 	return fsdp_span_is_any(key,

@@ -5,7 +5,7 @@
  *
  *	sparse      indices and values have one number of elements; pointers are one more
  *	            than rows (or columns) of blocks
- *	quantised   a scale and a zero point for each index along the axis
+ *	quantized   a scale and a zero point for each index along the axis
  */
 #include <inttypes.h>
 #include <stdlib.h>

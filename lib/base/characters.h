@@ -35,7 +35,7 @@ static inline unsigned fsdp_decimal_digits(const unsigned char *at, uint64_t *va
 	unsigned count = other != 0 ? (unsigned)__builtin_ctzll(other) / 8 : 8;
 	if (count == 0)
 		return 0;
-	/* Pairs of neighbours are joined, then pairs of pairs, as if each byte were a
+	/* Pairs of neighbors are joined, then pairs of pairs, as if each byte were a
 	 * number of its own. */
 	digits <<= 64 - 8 * count;
 	digits = digits * 10 + (digits >> 8);

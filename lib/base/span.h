@@ -26,7 +26,7 @@ static inline struct fsdp_span fsdp_span_text(const char *text)
 /* A literal, its length known to the compiler. */
 #define FSDP_SPAN(literal) fsdp_span("" literal, sizeof(literal) - 1)
 
-/* The same for what is initialised when the program is built. */
+/* The same for what is initialized when the program is built. */
 #define FSDP_SPAN_INIT(literal)                                     \
 	{                                                           \
 		(const unsigned char *)literal, sizeof(literal) - 1 \

@@ -492,7 +492,7 @@ struct fsdp_counts {
 	uint64_t payload, unused;
 	struct fsdp_sum *sums[FSDP_ROLE_COUNT][UINT8_MAX + 1]; /* by dtype */
 
-	/* What follows from the last tensor's facts: its neighbours mostly have the same.
+	/* What follows from the last tensor's facts: its neighbors mostly have the same.
 	 */
 	struct {
 		fsdp_ints shape;

@@ -790,7 +790,7 @@ static void spread_units(struct fsdp_model *model, struct fsdp_arena *scratch)
 		unit->bytes += fsdp_model_bytes(model, tensor);
 	}
 	/* Units are in pre-order and tensors in natural order of names, so the tensors of
-	 * one unit are mostly neighbours; a counting pass keeps it linear in any case. */
+	 * one unit are mostly neighbors; a counting pass keeps it linear in any case. */
 	for (uint32_t i = 0; i < model->tensor_count; i++) {
 		uint32_t unit = fsdp_model_tensor(model, i)->unit;
 		if (unit != FSDP_NONE)

@@ -688,7 +688,7 @@ static bool check_tar(
 		.tar = look->path,
 	};
 	const struct fsdp_family *family = fsdp_registry_find("torch-tar");
-	if (family == NULL || family->recognise(&within) != FSDP_SIGN_SURE)
+	if (family == NULL || family->recognize(&within) != FSDP_SIGN_SURE)
 		return fsdp_fail(error, FSDP_ERROR_UNSUPPORTED, FSDP_UNKNOWN,
 			"it is a tar, and there are pickles or compressed files in it");
 	check_with(beside, &within, family, error);

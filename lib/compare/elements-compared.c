@@ -48,7 +48,7 @@ static inline uint32_t word_at(const unsigned char *from)
 	return word;
 }
 
-/* Of two neighbours one is there when the word is shifted, and the other when it is
+/* Of two neighbors one is there when the word is shifted, and the other when it is
  * masked. */
 static inline float first_brain(uint32_t word)
 {
@@ -969,7 +969,7 @@ static bool is_same_quantizer(
 	       of[0].zero_point == of[1].zero_point && of[0].axis == of[1].axis;
 }
 
-/* Both are sparse, or quantised, in the same way: their components are compared. */
+/* Both are sparse, or quantized, in the same way: their components are compared. */
 static bool has_same_form(
 	const struct fsdp_compare *compare, const struct fsdp_tensor tensors[2])
 {

@@ -108,7 +108,7 @@ static const uint64_t secret[LANES + ROUND] = {
 
 typedef uint64_t lanes __attribute__((vector_size(8 * LANES)));
 
-/* A word goes, as it is, to its neighbour's lane: so nothing is lost where a product is
+/* A word goes, as it is, to its neighbor's lane: so nothing is lost where a product is
  * zero. */
 static inline void add_stripe(
 	lanes *sum, const unsigned char *bytes, const uint64_t *keys)

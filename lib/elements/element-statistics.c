@@ -159,7 +159,7 @@ static struct number_format find_format(uint32_t dtype)
 		return (struct number_format){ 0 };
 	if (facts->is_floating)
 		return float_format(facts->name, facts->storage_bytes);
-	/* "int8" … "uint64" and "bool"; what is packed or quantised is not a number. */
+	/* "int8" … "uint64" and "bool"; what is packed or quantized is not a number. */
 	unsigned bits = 0;
 	const char *digits = facts->name + (facts->name[0] == 'u');
 	if (strncmp(digits, "int", 3) == 0)
@@ -502,7 +502,7 @@ static inline void add_bits(
 	sums->squares[which] += x * x;
 }
 
-/* Numbers of bfloat16 are the upper halves of floats: of two neighbours one is there when
+/* Numbers of bfloat16 are the upper halves of floats: of two neighbors one is there when
  * the other is masked, and the other when it is shifted. */
 static inline void add_brain_pairs(
 	struct float_sums *sums, const words *pairs, float scale)

@@ -41,7 +41,7 @@ bool fsdp_view_bytes(
 
 /*
  * The bytes of storages, whichever way their records are stored, through one window.
- * Asked in order of files and offsets, neighbours share a read. A deflated record is
+ * Asked in order of files and offsets, neighbors share a read. A deflated record is
  * inflated forwards: its stream waits where it stopped, one per piece, and restarts
  * only for bytes that have left the window. One small record
  * that is read in random order may be kept completely.

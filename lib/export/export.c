@@ -276,7 +276,7 @@ static const char *obstacle(
 	if (tensor->layout != NULL)
 		return "it is sparse";
 	if (tensor->quantizer != FSDP_NONE)
-		return "it is quantised by torch";
+		return "it is quantized by torch";
 	if (tensor->component_count != 0)
 		return "its library keeps it as several tensors";
 	if ((tensor->flags & FSDP_TENSOR_NO_DATA) != 0)

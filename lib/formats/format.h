@@ -134,7 +134,7 @@ void fsdp_reading_resolve_rank(
 void fsdp_reading_resolve_world(
 	struct fsdp_reading *reading, uint32_t file, uint32_t world_size, bool whole);
 
-/* By what a family recognises an input. How that compares with the signs of others, the
+/* By what a family recognizes an input. How that compares with the signs of others, the
  * table of families says. */
 enum fsdp_sign { FSDP_SIGN_NONE, FSDP_SIGN_SURE, FSDP_SIGN_LIKELY, FSDP_SIGN_WEAK };
 enum { FSDP_SIGN_COUNT = 4 };
@@ -150,10 +150,10 @@ struct fsdp_family {
 	const char *title; /* for people */
 	/* Reads nothing but the look (and, for directories, the list of names). NULL:
 	 * it is read only where it is named as a child. */
-	enum fsdp_sign (*recognise)(const struct fsdp_look *look);
-	/* Of a file that no family recognises: whether its end is this family's. One more
+	enum fsdp_sign (*recognize)(const struct fsdp_look *look);
+	/* Of a file that no family recognizes: whether its end is this family's. One more
 	 * read. May be NULL. */
-	bool (*recognise_end)(const struct fsdp_look *look);
+	bool (*recognize_end)(const struct fsdp_look *look);
 	/* Adds the content of the input to the model, and names the inputs to read after
 	 * it (fsdp_reading_add_child). False: *ret_error says why, unless the model needs
 	 * records (fsdp_model_counting). NULL: it only leads elsewhere. */

@@ -298,7 +298,7 @@ static bool has_optimizer(const struct fsdp_folder *folder)
 	struct fsdp_look look = { .folder = folder };
 
 	return has_beside(folder, MODEL) &&
-	       fsdp_family_hugging_face.recognise(&look) != FSDP_SIGN_NONE;
+	       fsdp_family_hugging_face.recognize(&look) != FSDP_SIGN_NONE;
 }
 
 static void name_besides(struct fsdp_reading *reading, const struct fsdp_folder *folder)
@@ -841,7 +841,7 @@ static bool follow_tracker(struct fsdp_reading *reading, const struct fsdp_folde
 
 /* ---- the family ---- */
 
-static enum fsdp_sign recognise(const struct fsdp_look *look)
+static enum fsdp_sign recognize(const struct fsdp_look *look)
 {
 	struct fsdp_name_list others;
 	struct fsdp_entry entry;
@@ -1024,7 +1024,7 @@ static void finish(struct fsdp_reading *reading)
 const struct fsdp_family fsdp_family_layout = {
 	.name = "layout",
 	.title = "checkpoint of a training framework",
-	.recognise = recognise,
+	.recognize = recognize,
 	.read = read,
 	.finish = finish,
 };

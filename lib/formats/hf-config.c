@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Reads the configuration of a model of Hugging Face: classes of modules, plans of
- * parallelism, quantisation, the base model of an adapter. All of it is copied from the
+ * parallelism, quantization, the base model of an adapter. All of it is copied from the
  * file: values to print, and classes that are marked as inferred.
  *
  *	config.json          {"architectures": ["LlamaForCausalLM"], "model_type": text,

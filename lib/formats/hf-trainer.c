@@ -862,24 +862,24 @@ static const struct fsdp_named_part others[] = {
 		.rank = 1 },
 };
 
-/* ---- recognising ---- */
+/* ---- recognizing ---- */
 
 static bool is_hugging_face(const struct fsdp_folder *folder)
 {
 	struct fsdp_look look = { .folder = folder };
-	return fsdp_family_hugging_face.recognise(&look) != FSDP_SIGN_NONE;
+	return fsdp_family_hugging_face.recognize(&look) != FSDP_SIGN_NONE;
 }
 
 static bool is_deepspeed(const struct fsdp_folder *folder)
 {
 	struct fsdp_look look = { .folder = folder };
 	return fsdp_pattern_in(folder, FSDP_ENTRY_DIRECTORY, "global_step#") &&
-	       fsdp_family_deepspeed.recognise(&look) != FSDP_SIGN_NONE;
+	       fsdp_family_deepspeed.recognize(&look) != FSDP_SIGN_NONE;
 }
 
 /* The state is written last, and by one node only: without it the names of random states
  * identify a Trainer. */
-static enum fsdp_sign recognise(const struct fsdp_look *look)
+static enum fsdp_sign recognize(const struct fsdp_look *look)
 {
 	const struct fsdp_folder *folder = look->folder;
 	if (folder == NULL)
@@ -1129,7 +1129,7 @@ static bool is_anchor(struct fsdp_span name)
 const struct fsdp_family fsdp_family_trainer = {
 	.name = "trainer",
 	.title = "Hugging Face Trainer checkpoint",
-	.recognise = recognise,
+	.recognize = recognize,
 	.read = read,
 	.finish = finish,
 	.is_anchor = is_anchor,

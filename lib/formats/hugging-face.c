@@ -37,7 +37,7 @@
 
 enum { REVISION_MOST = 256 };
 
-static enum fsdp_sign recognise_hub_cache(const struct fsdp_look *look)
+static enum fsdp_sign recognize_hub_cache(const struct fsdp_look *look)
 {
 	const struct fsdp_folder *folder = look->folder;
 	return folder != NULL &&
@@ -134,7 +134,7 @@ static bool leads_to(struct fsdp_reading *reading, const struct fsdp_folder *fol
 const struct fsdp_family fsdp_family_hub_cache = {
 	.name = "hub-cache",
 	.title = "download cache",
-	.recognise = recognise_hub_cache,
+	.recognize = recognize_hub_cache,
 	.leads_to = leads_to,
 };
 
@@ -188,7 +188,7 @@ struct hf {
 	} * listed;              /* by number of a file */
 };
 
-/* ---- recognising ---- */
+/* ---- recognizing ---- */
 
 /* "model.safetensors.index.json"; a variant is before either of the last words. */
 static bool is_index(struct fsdp_span name, const char *kind)
@@ -326,7 +326,7 @@ static const struct single *find_pair(const struct fsdp_folder *folder)
 	return NULL;
 }
 
-static enum fsdp_sign recognise(const struct fsdp_look *look)
+static enum fsdp_sign recognize(const struct fsdp_look *look)
 {
 	if (look->folder == NULL)
 		return FSDP_SIGN_NONE;
@@ -1234,7 +1234,7 @@ static const char *const rankless[] = { "hf-bin", "hf-bin-sharded", "hf-safetens
 const struct fsdp_family fsdp_family_hugging_face = {
 	.name = "hf-safetensors",
 	.title = "Hugging Face model",
-	.recognise = recognise,
+	.recognize = recognize,
 	.read = read,
 	.finish = finish,
 	.is_anchor = is_anchor,

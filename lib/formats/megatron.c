@@ -58,7 +58,7 @@ static bool takes_folder(struct fsdp_span name, uint32_t *ret_numbers)
 	return false;
 }
 
-static enum fsdp_sign recognise(const struct fsdp_look *look)
+static enum fsdp_sign recognize(const struct fsdp_look *look)
 {
 	uint32_t numbers[FSDP_PATTERN_NUMBERS];
 	if (look->folder == NULL)
@@ -488,7 +488,7 @@ static void finish(struct fsdp_reading *reading)
 const struct fsdp_family fsdp_family_megatron = {
 	.name = "megatron-legacy",
 	.title = "Megatron-LM rank files",
-	.recognise = recognise,
+	.recognize = recognize,
 	.read = read,
 	.finish = finish,
 };

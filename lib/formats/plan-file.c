@@ -1286,7 +1286,7 @@ bool fsdp_plan_read(struct fsdp_reading *reading, struct fsdp_span bytes,
 }
 
 /* The key may be anywhere, but every exporter writes it first. */
-static enum fsdp_sign recognise(const struct fsdp_look *look)
+static enum fsdp_sign recognize(const struct fsdp_look *look)
 {
 	size_t at = 0;
 	if (look->folder != NULL)
@@ -1318,7 +1318,7 @@ static bool read(struct fsdp_reading *reading, const struct fsdp_look *look,
 const struct fsdp_family fsdp_family_plan = {
 	.name = "fsdp-plan",
 	.title = "sharding plan",
-	.recognise = recognise,
+	.recognize = recognize,
 	.read = read,
 	.is_beside = true,
 };

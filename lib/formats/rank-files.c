@@ -138,7 +138,7 @@ static uint32_t named_world_size(struct fsdp_span name)
 	return size != 0 && size < RANK_MAX ? (uint32_t)size : FSDP_NONE;
 }
 
-static enum fsdp_sign recognise(const struct fsdp_look *look)
+static enum fsdp_sign recognize(const struct fsdp_look *look)
 {
 	struct numbered_name pattern = { 0 };
 	if (look->folder == NULL)
@@ -490,7 +490,7 @@ static void finish(struct fsdp_reading *reading)
 const struct fsdp_family fsdp_family_rank_set = {
 	.name = "rank-set",
 	.title = "PyTorch rank files (one torch.save per rank)",
-	.recognise = recognise,
+	.recognize = recognize,
 	.read = read,
 	.finish = finish,
 };
@@ -577,7 +577,7 @@ static const struct slice_layout *find_layout(const struct fsdp_folder *folder)
 	return NULL;
 }
 
-static enum fsdp_sign recognise_slices(const struct fsdp_look *look)
+static enum fsdp_sign recognize_slices(const struct fsdp_look *look)
 {
 	return find_layout(look->folder) != NULL ? FSDP_SIGN_SURE : FSDP_SIGN_NONE;
 }
@@ -782,7 +782,7 @@ static void finish_slices(struct fsdp_reading *reading)
 const struct fsdp_family fsdp_family_slices = {
 	.name = "slices",
 	.title = "slices of tensor-parallel ranks",
-	.recognise = recognise_slices,
+	.recognize = recognize_slices,
 	.read = read_slices,
 	.finish = finish_slices,
 };

@@ -48,17 +48,17 @@ const struct fsdp_family *fsdp_registry_choose(const struct fsdp_look *look)
 	unsigned highest = 0;
 	for (size_t i = 0; i < COUNT; i++) {
 		const struct fsdp_family *family = families[i].family;
-		if (family->recognise == NULL || family->read == NULL)
+		if (family->recognize == NULL || family->read == NULL)
 			continue;
-		unsigned bid = families[i].bids[family->recognise(look)];
+		unsigned bid = families[i].bids[family->recognize(look)];
 		if (bid > highest) {
 			highest = bid;
 			best = family;
 		}
 	}
 	for (size_t i = 0; i < COUNT && best == NULL && look->folder == NULL; i++)
-		if (families[i].family->recognise_end != NULL &&
-			families[i].family->recognise_end(look))
+		if (families[i].family->recognize_end != NULL &&
+			families[i].family->recognize_end(look))
 			best = families[i].family;
 	return best;
 }
@@ -68,7 +68,7 @@ const struct fsdp_family *fsdp_registry_lead(const struct fsdp_folder *folder)
 	struct fsdp_look look = { .folder = folder };
 	for (size_t i = 0; i < COUNT; i++)
 		if (families[i].family->leads_to != NULL &&
-			families[i].family->recognise(&look) != FSDP_SIGN_NONE)
+			families[i].family->recognize(&look) != FSDP_SIGN_NONE)
 			return families[i].family;
 	return NULL;
 }

@@ -1005,7 +1005,7 @@ static bool read_all(struct fsdp_safetensors *header, struct fsdp_error **ret_er
 }
 
 /* Before zips and pickles: the length may look like either. */
-static enum fsdp_sign recognise(const struct fsdp_look *look)
+static enum fsdp_sign recognize(const struct fsdp_look *look)
 {
 	if (look->folder != NULL || look->head.size < 10)
 		return FSDP_SIGN_NONE;
@@ -1042,7 +1042,7 @@ static const char *const rankless[] = { "safetensors", NULL };
 const struct fsdp_family fsdp_family_safetensors = {
 	.name = "safetensors",
 	.title = "safetensors file",
-	.recognise = recognise,
+	.recognize = recognize,
 	.read = read,
 	.suffix = ".safetensors",
 	.rankless = rankless,
@@ -1110,7 +1110,7 @@ static bool lacks_index(const struct fsdp_folder *folder)
 	return found;
 }
 
-static enum fsdp_sign recognise_shard_files(const struct fsdp_look *look)
+static enum fsdp_sign recognize_shard_files(const struct fsdp_look *look)
 {
 	if (look->folder == NULL)
 		return FSDP_SIGN_NONE;
@@ -1206,7 +1206,7 @@ static void finish(struct fsdp_reading *reading)
 const struct fsdp_family fsdp_family_dcp_safetensors = {
 	.name = "dcp-safetensors",
 	.title = "PyTorch distributed checkpoint as safetensors",
-	.recognise = recognise_shard_files,
+	.recognize = recognize_shard_files,
 	.read = read_shard_files,
 	.finish = finish,
 };

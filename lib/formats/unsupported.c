@@ -989,7 +989,7 @@ static bool fail_directory(const struct fsdp_look *look, struct fsdp_error **ret
 		ret_error, "give the directory with .metadata, or a torch.save file");
 }
 
-static enum fsdp_sign recognise(const struct fsdp_look *look)
+static enum fsdp_sign recognize(const struct fsdp_look *look)
 {
 	const struct folder_row *row =
 		look->folder != NULL ? find_folder(look->folder) : NULL;
@@ -1017,7 +1017,7 @@ static bool refuse(struct fsdp_reading *reading, const struct fsdp_look *look,
 const struct fsdp_family fsdp_family_foreign = {
 	.name = "foreign",
 	.title = "checkpoint of another program",
-	.recognise = recognise,
+	.recognize = recognize,
 	.read = refuse,
 	.is_refused = true,
 	.is_unfinished = is_unfinished_name,

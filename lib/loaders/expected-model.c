@@ -323,7 +323,7 @@ bool fsdp_load_model_of_config(struct fsdp_loading *loading)
 	for (size_t i = 0; i < FSDP_COUNT(architectures); i++)
 		if (fsdp_span_is(type, architectures[i].type))
 			building.of = &architectures[i];
-	/* What quantises makes other modules of them. */
+	/* What quantizes makes other modules of them. */
 	if (building.of == NULL ||
 		(building.of->family->is_renamed && !loading->converts) ||
 		fsdp_load_setting(loading, CONFIG, "quantization_config").value.kind ==

@@ -185,8 +185,8 @@ static bool printed_strip(
 
 /* ---- around a line ---- */
 
-/* How many bytes a colour has that begins here, or 0. */
-static size_t count_colour(struct fsdp_span text)
+/* How many bytes a color has that begins here, or 0. */
+static size_t count_color(struct fsdp_span text)
 {
 	size_t size = 2;
 	if (text.size < 3 || text.data[0] != 0x1b || text.data[1] != '[')
@@ -200,16 +200,16 @@ static size_t count_colour(struct fsdp_span text)
 	return size + 1;
 }
 
-/* Drops colours and carriage returns in place; the new size. */
+/* Drops colors and carriage returns in place; the new size. */
 static size_t printed_plain(unsigned char *line, size_t size)
 {
 	size_t to = 0;
 	if (size != 0 && memchr(line, 0x1b, size) != NULL) {
 		for (size_t at = 0; at < size;) {
-			size_t colour = count_colour(fsdp_span(line + at, size - at));
-			if (colour == 0)
+			size_t color = count_color(fsdp_span(line + at, size - at));
+			if (color == 0)
 				line[to++] = line[at];
-			at += colour != 0 ? colour : 1;
+			at += color != 0 ? color : 1;
 		}
 		size = to;
 	}

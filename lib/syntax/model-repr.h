@@ -8,11 +8,11 @@
 /*
  * A model as print() shows it, found among the lines of a log: torch.nn.Module.__repr__
  * writes a head line `CLASS(`, two blanks a level, and a child as `(NAME): CLASS(...)`,
- * closed on its line or by a `)` at its own depth. Equal neighbours are one line,
+ * closed on its line or by a `)` at its own depth. Equal neighbors are one line,
  * `(0-31): 32 x CLASS(`.
  *
  * Before each line may be a prefix of a logger or a launcher: nothing, blanks, the same
- * text except for its digits, or the mark of a rank. Terminal colours are dropped,
+ * text except for its digits, or the mark of a rank. Terminal colors are dropped,
  * lines of something else are skipped. Of several models that hold FSDP the last complete
  * one counts, of several ranks the lowest.
  */

@@ -91,13 +91,13 @@ enum fsdp_fold_when {
 
 /* A call that a fold is asked about: values of the pickle. */
 struct fsdp_folding {
-	const struct fsdp_fold *row; /* by which it is recognised */
+	const struct fsdp_fold *row; /* by which it is recognized */
 	fsdp_ref callable, arguments;
 	fsdp_ref state; /* FSDP_REF_NONE before BUILD */
 };
 
 /*
- * One recognised class or function. `fold` may look at the call and answers true with a
+ * One recognized class or function. `fold` may look at the call and answers true with a
  * number below 2^29, or false: then the value stays symbolic. It must keep no reference
  * to what it looked at, only what it copied or numbers of earlier folds; texts of a
  * stream in memory may be kept as spans. What cannot go on leaves the reading, which

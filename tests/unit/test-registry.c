@@ -33,7 +33,7 @@ static void test_who_looks_can_win(void **state)
 		unsigned sum = 0;
 		for (enum fsdp_sign sign = FSDP_SIGN_SURE; sign <= FSDP_SIGN_WEAK; sign++)
 			sum += fsdp_registry_bid(i, sign);
-		assert_int_equal(sum != 0, fsdp_registry_at(i)->recognise != NULL);
+		assert_int_equal(sum != 0, fsdp_registry_at(i)->recognize != NULL);
 	}
 }
 

@@ -53,13 +53,13 @@ static const struct record resolution_record = OBJECT_RECORD(uint64_t[FSDP_BY_CO
 	{ "name", BY(FSDP_BY_NAME), ABOUT("By the names of their kernels.") },
 	{ "unknown", BY(FSDP_BY_NONE), ABOUT("Not found.") });
 
-#define COMM_ROWS(from, layer, counts)                                         \
-	{ "comm_layer", ENUM_AT(from, layer, layer_name),                      \
-		WORDS("device", "host", "none"),                               \
+#define COMM_ROWS(from, layer, counts)                                           \
+	{ "comm_layer", ENUM_AT(from, layer, layer_name),                        \
+		WORDS("device", "host", "none"),                                 \
 		ALWAYS("Where collectives are counted, once each.") },         \
-	{                                                                      \
-		"comm_resolution", OBJECT_AT(from, counts, resolution_record), \
-			.always = true                                         \
+	{                                                                        \
+		"comm_resolution", OBJECT_AT(from, counts, resolution_record),   \
+			.always = true                                           \
 	}
 
 #define DEVICE struct fsdp_device_times

@@ -929,18 +929,18 @@ static const struct record kernel_record = OBJECT_RECORD(ROW, "kernel_times",
 		FOR_PROGRAMS,
 		ABOUT("Of a collective, the calls on the stream that computes most on their rank: what comes next there waits for them.") });
 
-#define CAUSE_ROWS                                                                     \
-	RUN_ROW(ROW, run, FOR_PROGRAMS),                                               \
-		{ "cause", ENUM_AT(ROW, key.kind, fsdp_idle_cause_name), FOR_PROGRAMS, \
-			WORDS("synchronisation", "allocation", "copy", "collective",   \
-				"data_loader", "launch", "host", "queued", "unknown"), \
+#define CAUSE_ROWS                                                                       \
+	RUN_ROW(ROW, run, FOR_PROGRAMS),                                                 \
+		{ "cause", ENUM_AT(ROW, key.kind, fsdp_idle_cause_name), FOR_PROGRAMS,   \
+			WORDS("synchronisation", "allocation", "copy", "collective",     \
+				"data_loader", "launch", "host", "queued", "unknown"),   \
 			ALWAYS("What the thread did that launched what came next.") }, \
-		{ "cause", ENUM_AT(ROW, key.kind, cause_shown), FOR_PEOPLE },          \
-		{ "gaps", COUNT_AT(ROW, count),                                        \
-			ALWAYS("Number of gaps that it was a part of.") },             \
-	{                                                                              \
-		"sum_ns", NS_AT(ROW, ns), .always = true, .label = "ms",               \
-					  ABOUT("Time of these parts.")                \
+		{ "cause", ENUM_AT(ROW, key.kind, cause_shown), FOR_PEOPLE },            \
+		{ "gaps", COUNT_AT(ROW, count),                                          \
+			ALWAYS("Number of gaps that it was a part of.") },               \
+	{                                                                                \
+		"sum_ns", NS_AT(ROW, ns), .always = true, .label = "ms",                 \
+					  ABOUT("Time of these parts.")                  \
 	}
 #define LONGEST_ROW                                                                 \
 	{                                                                           \

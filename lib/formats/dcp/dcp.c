@@ -261,7 +261,7 @@ static bool is_rank_metadata(struct fsdp_span name)
 	       fsdp_span_is(name, ".metadata");
 }
 
-static enum fsdp_sign recognise(const struct fsdp_look *look)
+static enum fsdp_sign recognize(const struct fsdp_look *look)
 {
 	struct fsdp_entry entry;
 	uint32_t rank;
@@ -1268,7 +1268,7 @@ static bool check_folder(const struct fsdp_folder *folder, struct fsdp_error **r
 const struct fsdp_family fsdp_family_dcp = {
 	.name = "dcp",
 	.title = "PyTorch distributed checkpoint (DCP)",
-	.recognise = recognise,
+	.recognize = recognize,
 	.read = read,
 	.is_anchor = is_anchor,
 	.check_folder = check_folder,

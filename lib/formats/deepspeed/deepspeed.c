@@ -511,7 +511,7 @@ static bool is_tag_of(const struct fsdp_look *look)
 		       fsdp_folder_has(look->folder, "zero", FSDP_ENTRY_DIRECTORY));
 }
 
-static enum fsdp_sign recognise(const struct fsdp_look *look)
+static enum fsdp_sign recognize(const struct fsdp_look *look)
 {
 	if (look->folder == NULL)
 		return FSDP_SIGN_NONE;
@@ -867,7 +867,7 @@ static void finish(struct fsdp_reading *reading)
 const struct fsdp_family fsdp_family_deepspeed = {
 	.name = "deepspeed",
 	.title = "DeepSpeed checkpoint",
-	.recognise = recognise,
+	.recognize = recognize,
 	.read = read,
 	.finish = finish,
 };

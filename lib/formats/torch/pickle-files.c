@@ -437,7 +437,7 @@ static uint64_t magic_bytes(struct fsdp_span head)
 	return at < head.size && head.data[at] == FSDP_OP_STOP ? at + 1 : 0;
 }
 
-static enum fsdp_sign recognise_stream(const struct fsdp_look *look)
+static enum fsdp_sign recognize_stream(const struct fsdp_look *look)
 {
 	return look->folder == NULL && magic_bytes(look->head) != 0 ? FSDP_SIGN_SURE
 								    : FSDP_SIGN_NONE;
@@ -596,7 +596,7 @@ static const char *const rankless[] = { "torch-legacy", "torch-tar", NULL };
 const struct fsdp_family fsdp_family_torch_legacy = {
 	.name = "torch-legacy",
 	.title = "PyTorch file (torch.save, legacy format before torch 1.6, not zip)",
-	.recognise = recognise_stream,
+	.recognize = recognize_stream,
 	.read = read_stream,
 	.has_pickles = true,
 	.rankless = rankless,
@@ -604,7 +604,7 @@ const struct fsdp_family fsdp_family_torch_legacy = {
 
 /* ---- the tar ---- */
 
-static enum fsdp_sign recognise_tar(const struct fsdp_look *look)
+static enum fsdp_sign recognize_tar(const struct fsdp_look *look)
 {
 	return look->folder != NULL &&
 			       fsdp_folder_has(look->folder, "pickle", FSDP_ENTRY_FILE) &&
@@ -815,7 +815,7 @@ static bool read_tar(struct fsdp_reading *reading, const struct fsdp_look *look,
 const struct fsdp_family fsdp_family_torch_tar = {
 	.name = "torch-tar",
 	.title = "PyTorch file (tar of torch 0.1)",
-	.recognise = recognise_tar,
+	.recognize = recognize_tar,
 	.read = read_tar,
 };
 
@@ -940,7 +940,7 @@ static bool may_be_first(unsigned char code)
 /* Protocols 0 and 1 begin with anything, and so may what is written by hand: a pickle is
  * what is one to its end, what calls something, and what is opcodes for long. A long text
  * or a line in the beginning may be that of a pickle. */
-static enum fsdp_sign recognise_headless(const struct fsdp_look *look)
+static enum fsdp_sign recognize_headless(const struct fsdp_look *look)
 {
 	struct fsdp_span head = look->head, argument;
 	const struct fsdp_pickle_opcode *opcode;
@@ -978,7 +978,7 @@ static enum fsdp_sign recognise_headless(const struct fsdp_look *look)
 									: FSDP_SIGN_NONE;
 }
 
-static enum fsdp_sign recognise(const struct fsdp_look *look)
+static enum fsdp_sign recognize(const struct fsdp_look *look)
 {
 	if (look->folder != NULL || look->head.size < 2)
 		return FSDP_SIGN_NONE;
@@ -986,12 +986,12 @@ static enum fsdp_sign recognise(const struct fsdp_look *look)
 	if (look->head.data[0] == FSDP_OP_PROTO && look->head.data[1] >= 2 &&
 		look->head.data[1] <= 5)
 		return FSDP_SIGN_SURE;
-	return recognise_headless(look);
+	return recognize_headless(look);
 }
 
 bool fsdp_pickle_may_begin(const struct fsdp_look *look)
 {
-	return recognise(look) != FSDP_SIGN_NONE;
+	return recognize(look) != FSDP_SIGN_NONE;
 }
 
 struct pickles {
@@ -1156,7 +1156,7 @@ static bool read(struct fsdp_reading *reading, const struct fsdp_look *look,
 const struct fsdp_family fsdp_family_pickle = {
 	.name = "pickle",
 	.title = "bare pickle (not a torch.save file)",
-	.recognise = recognise,
+	.recognize = recognize,
 	.read = read,
 	.has_pickles = true,
 };

@@ -272,7 +272,7 @@ enum rebuild {
 	PARAMETER,
 	FROM_TYPE,
 	WRAPPER_SUBCLASS,
-	QUANTISED,
+	QUANTIZED,
 	SPARSE,
 	META,
 	NESTED,
@@ -499,7 +499,7 @@ static bool read_component(const struct tensor_making *making, fsdp_ref ref,
 	return true;
 }
 
-static bool rebuild_quantised(const struct tensor_making *making)
+static bool rebuild_quantized(const struct tensor_making *making)
 {
 	struct fsdp_pickle *pickle = making->pickle;
 	struct fsdp_model *model = making->torch->model;
@@ -722,8 +722,8 @@ static bool rebuild(const struct tensor_making *making, enum rebuild what)
 			rare->layout = layout;
 		return true;
 	}
-	case QUANTISED:
-		return rebuild_quantised(making);
+	case QUANTIZED:
+		return rebuild_quantized(making);
 	case SPARSE:
 		return rebuild_sparse(making);
 	case META:
@@ -858,7 +858,7 @@ static const struct fsdp_fold folds_table[] = {
 	CALL("_rebuild_parameter", PARAMETER),
 	CALL("_rebuild_parameter_with_state", PARAMETER),
 	CALL("_rebuild_wrapper_subclass", WRAPPER_SUBCLASS),
-	CALL("_rebuild_qtensor", QUANTISED),
+	CALL("_rebuild_qtensor", QUANTIZED),
 	CALL("_rebuild_sparse_tensor", SPARSE),
 	CALL("_rebuild_meta_tensor_no_storage", META),
 	CALL("_rebuild_nested_tensor", NESTED),

@@ -43,7 +43,7 @@ struct torch_zip {
 
 /* The last 22 bytes are the end of a zip directory. Other bytes precede the zip: torch
  * refuses that, other readers of zips do not. */
-static bool recognise_end(const struct fsdp_look *look)
+static bool recognize_end(const struct fsdp_look *look)
 {
 	unsigned char end[22];
 	struct fsdp_error *error = NULL;
@@ -54,7 +54,7 @@ static bool recognise_end(const struct fsdp_look *look)
 	return read && memcmp(end, "PK\005\006", 4) == 0;
 }
 
-static enum fsdp_sign recognise(const struct fsdp_look *look)
+static enum fsdp_sign recognize(const struct fsdp_look *look)
 {
 	if (look->folder != NULL)
 		return FSDP_SIGN_NONE;
@@ -676,8 +676,8 @@ static const char *const rankless[] = { "lightning-ckpt", NULL };
 const struct fsdp_family fsdp_family_torch_zip = {
 	.name = "torch-zip",
 	.title = "PyTorch file (torch.save, zip)",
-	.recognise = recognise,
-	.recognise_end = recognise_end,
+	.recognize = recognize,
+	.recognize_end = recognize_end,
 	.read = read,
 	.has_pickles = true,
 	.rankless = rankless,

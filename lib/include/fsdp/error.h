@@ -157,7 +157,7 @@ enum fsdp_error_code {
 	FSDP_ERROR_SYSTEM,
 	/* A store refused: no credentials, or wrong or expired ones. */
 	FSDP_ERROR_PERMISSION,
-	/* The input is something else, or nothing: nothing in it was recognised. */
+	/* The input is something else, or nothing: nothing in it was recognized. */
 	FSDP_ERROR_NOT_A_CHECKPOINT,
 	/* The input breaks the rules of its own format, at the offset that the error
 	 * has. */

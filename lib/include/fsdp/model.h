@@ -291,7 +291,7 @@ FSDP_API uint32_t fsdp_tensor_storage_next(
 FSDP_API struct fsdp_span fsdp_tensor_declared(
 	const struct fsdp_checkpoint *checkpoint, uint32_t index, size_t n);
 
-/** How the integers of a quantised tensor become numbers. */
+/** How the integers of a quantized tensor become numbers. */
 struct fsdp_quantizer {
 	/* "per_tensor_affine", …: PyTorch's word for qscheme. */
 	const char *scheme;
@@ -418,7 +418,7 @@ FSDP_API bool fsdp_locator_new(const struct fsdp_checkpoint *checkpoint,
 	struct fsdp_locator **ret_locator, struct fsdp_error **ret_error);
 
 /**
- * Ask in order of files and of `order`: neighbours are read together. What it fills
+ * Ask in order of files and of `order`: neighbors are read together. What it fills
  * lives as long as the locator. False with an error, the path in it, if the piece
  * has no bytes or the container is damaged there; the next piece may be asked for
  * all the same.
