@@ -710,35 +710,35 @@ const struct option_row common_options[] = {
 	{ "help", 'h', OPTION_FLAG, .offset = AT(help), .help = "print this help" },
 	{ "version", 'V', OPTION_FLAG, .offset = AT(version), .help = "print the version" },
 	{ "output", 'o', OPTION_LIST, "FORMAT[=FILE]", AT(outputs),
-		.help = "output format and file; repeatable" },
-	{ "json", 0, OPTION_FLAG, .offset = AT(json), .help = "the same as -o json" },
-	{ "jsonl", 0, OPTION_FLAG, .offset = AT(jsonl), .help = "the same as -o jsonl" },
+		.help = "write FORMAT to stdout or FILE; repeatable" },
+	{ "json", 0, OPTION_FLAG, .offset = AT(json), .help = "write JSON: -o json" },
+	{ "jsonl", 0, OPTION_FLAG, .offset = AT(jsonl), .help = "write JSON Lines: -o jsonl" },
 	{ "plan", 0, OPTION_TEXT, "FILE", AT(plan),
 		.help = "use this sharding plan" },
-	{ "no-plan", 0, OPTION_FLAG, .offset = AT(no_plan), .help = "use no sharding plan" },
-	{ "raw", 0, OPTION_FLAG, .offset = AT(raw), .help = "names exactly as stored" },
+	{ "no-plan", 0, OPTION_FLAG, .offset = AT(no_plan), .help = "ignore sharding plans" },
+	{ "raw", 0, OPTION_FLAG, .offset = AT(raw), .help = "print names exactly as stored" },
 	{ "quiet", 'q', OPTION_COUNTED, .offset = AT(quiet),
-		.help = "print no notes and totals; twice: no warnings" },
+		.help = "omit notes and totals; twice: also warnings" },
 	{ "verbose", 'v', OPTION_COUNTED, .offset = AT(verbose),
 		.help = "print all members of a group; twice: more detail" },
-	{ "color", 0, OPTION_WORD, "WHEN", AT(color), color_words, .help = "colour" },
+	{ "color", 0, OPTION_WORD, "WHEN", AT(color), color_words, .help = "use colors" },
 	{ "no-color", 0, OPTION_FLAG, .offset = AT(no_color), .help = "the same as --color=never",
 		.hidden = true },
 	{ "ascii", 0, OPTION_FLAG, .offset = AT(ascii),
 		.help = "draw with ASCII characters only" },
-	{ "width", 0, OPTION_TEXT, "N|none", AT(width), .help = "columns for text" },
-	{ "bytes", 0, OPTION_FLAG, .offset = AT(bytes), .help = "sizes as plain integers" },
-	{ "si", 0, OPTION_FLAG, .offset = AT(si), .help = "sizes in powers of 1000: kB, MB, GB" },
+	{ "width", 0, OPTION_TEXT, "N|none", AT(width), .help = "set the width of text in columns" },
+	{ "bytes", 0, OPTION_FLAG, .offset = AT(bytes), .help = "print sizes in bytes" },
+	{ "si", 0, OPTION_FLAG, .offset = AT(si), .help = "print sizes in powers of 1000: kB, MB, GB" },
 	{ "progress", 0, OPTION_WORD, "WHEN", AT(progress), progress_words,
-		.help = "progress of long reads, on stderr" },
+		.help = "print progress of long reads on stderr" },
 	{ "jobs", 'j', OPTION_INTEGER, "N", AT(jobs), NULL, 1, 1024,
-		.help = "threads for reading bytes" },
+		.help = "read with N threads" },
 	{ "part", 0, OPTION_TEXT, "K/N|auto", AT(part),
 		.help = "read part K of N of the bytes; merge joins the results" },
 	{ "files0-from", 0, OPTION_TEXT, "FILE", AT(files0_from),
-		.help = "more inputs, NUL-terminated; - is stdin" },
+		.help = "read more NUL-terminated paths from FILE; -: stdin" },
 	{ "limit", 0, OPTION_LIST, "NAME=VALUE", AT(limits),
-		.help = "change a limit, 0: no limit (help limits)" },
+		.help = "change a limit; 0: no limit (help limits)" },
 	{ "fail-on", 0, OPTION_WORD, "LEVEL", AT(fail_on), fail_words,
 		.help = "exit with 1 on findings at this level or above" },
 	{ "provenance", 0, OPTION_FLAG, .offset = AT(provenance),
@@ -750,7 +750,7 @@ const struct option_row common_options[] = {
 	{ "range", 0, OPTION_TEXT, "OFFSET[:LENGTH]", AT(range),
 		.help = "read the checkpoint from this part of the file" },
 	{ "null", '0', OPTION_FLAG, .offset = AT(null),
-		.help = "names alone (-o name), raw, NUL-terminated" },
+		.help = "print names only (-o name), unescaped, NUL-terminated" },
 	{ 0 },
 };
 #undef AT
@@ -765,10 +765,10 @@ const struct option_row select_names[] = {
 };
 
 const struct option_row select_tensors[] = {
-	{ "dtype", 0, OPTION_WORDS, "LIST", AT(dtypes), .help = "of these dtypes: bfloat16,float32" },
-	{ "role", 0, OPTION_WORDS, "LIST", AT(roles), role_words, .help = "of these roles" },
-	{ "min-bytes", 0, OPTION_SIZE, "SIZE", AT(min_bytes), .help = "at least this large" },
-	{ "max-bytes", 0, OPTION_SIZE, "SIZE", AT(max_bytes), .help = "at most this large" },
+	{ "dtype", 0, OPTION_WORDS, "LIST", AT(dtypes), .help = "select these dtypes: bfloat16,float32" },
+	{ "role", 0, OPTION_WORDS, "LIST", AT(roles), role_words, .help = "select tensors with these roles" },
+	{ "min-bytes", 0, OPTION_SIZE, "SIZE", AT(min_bytes), .help = "select tensors of at least SIZE" },
+	{ "max-bytes", 0, OPTION_SIZE, "SIZE", AT(max_bytes), .help = "select tensors of at most SIZE" },
 	{ 0 },
 };
 
@@ -784,7 +784,7 @@ const struct option_row select_files[] = {
 
 const struct option_row select_depth[] = {
 	{ "depth", 'd', OPTION_INTEGER, "N", AT(depth), NULL, 0, INT32_MAX,
-		.help = "levels below the root" },
+		.help = "print N levels below the root" },
 	{ "level", 'L', OPTION_INTEGER, "N", AT(depth), NULL, 0, INT32_MAX,
 		.help = "the same as -d", .hidden = true },
 	{ 0 },
@@ -792,16 +792,16 @@ const struct option_row select_depth[] = {
 
 const struct option_row select_rows[] = {
 	{ "sort", 's', OPTION_WORDS, "KEYS", AT(sort),
-		.help = "order of rows: column names, -KEY reverses" },
-	{ "largest", 'S', OPTION_FLAG, .offset = AT(largest), .help = "the same as -s -bytes" },
-	{ "reverse", 'r', OPTION_FLAG, .offset = AT(reverse), .help = "rows in the opposite order" },
-	{ "head", 'n', OPTION_INTEGER, "N", AT(head), NULL, 0, INT64_MAX, .help = "the first N rows" },
+		.help = "sort rows by columns; -KEY: descending" },
+	{ "largest", 'S', OPTION_FLAG, .offset = AT(largest), .help = "sort by size, largest first (-s -bytes)" },
+	{ "reverse", 'r', OPTION_FLAG, .offset = AT(reverse), .help = "reverse the order of rows" },
+	{ "head", 'n', OPTION_INTEGER, "N", AT(head), NULL, 0, INT64_MAX, .help = "print the first N rows" },
 	{ 0 },
 };
 
 const struct option_row select_columns[] = {
 	{ "columns", 0, OPTION_WORDS, "LIST", AT(columns),
-		.help = "these columns of the table, in this order; all" },
+		.help = "print these columns, in this order; all: every column" },
 	{ 0 },
 };
 

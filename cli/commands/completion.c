@@ -468,7 +468,7 @@ const struct command command_completion = {
 	.synopsis = "bash | zsh | fish",
 	.examples = { "completion bash", "completion zsh > _fsdp-inspect",
 		"completion fish | source" },
-	.exit_1 = "there is none for that shell",
+	.exit_1 = "unknown shell",
 	.output = "text",
 	.inputs = INPUTS_WORDS,
 	.perform = run_completion,

@@ -630,14 +630,14 @@ static const char *const UNITS[] = { "known", "likely", NULL };
 
 static const struct option_row OPTIONS[] = {
 	{ "bare", 0, OPTION_FLAG, NULL, offsetof(struct fqns_options, bare),
-		.help = "PyTorch's own map: raw keys, FSDP1 units only" },
+		.help = "print PyTorch's own map: raw keys, FSDP1 units only" },
 	{ "flat", 0, OPTION_FLAG, NULL, offsetof(struct fqns_options, flat),
-		.help = "only the names of parameters" },
+		.help = "print only the names of parameters" },
 	{ "raw-map", 0, OPTION_FLAG, NULL, offsetof(struct fqns_options, raw_map),
-		.help = "names as stored, each with its clean name" },
+		.help = "print stored names, each with its clean name" },
 	{ "by-parameter", 0, OPTION_FLAG, NULL,
 		offsetof(struct fqns_options, by_parameter),
-		.help = "each parameter with all its names, tied ones included" },
+		.help = "print all names of each parameter, with tied ones" },
 	{ "units", 0, OPTION_WORD, "WHICH", offsetof(struct fqns_options, units), UNITS,
 		.initial = "known",
 		.help = "likely: also repeated blocks, if no plan or log names units" },

@@ -232,7 +232,7 @@ void help_command(FILE *stream, const struct command *row)
 
 static void topic_limits(FILE *stream)
 {
-	fputs("Ceilings. --limit NAME=VALUE changes one; 0 is none. Sizes: 4096, 4K, 4KiB, 4KB.\n\n",
+	fputs("Limits. --limit NAME=VALUE changes one; 0: no limit. Sizes: 4096, 4K, 4KiB, 4KB.\n\n",
 		stream);
 	for (size_t i = 0; i < fsdp_limit_row_count(); i++) {
 		const struct fsdp_limit_row *row = fsdp_limit_row(i);
@@ -247,12 +247,12 @@ static void topic_limits(FILE *stream)
 
 static void topic_selectors(FILE *stream)
 {
-	fputs("Which tensors and modules are meant. All kinds that are given must hold;\n"
-	      "of several -g and -e one suffices, and an excluding one wins.\n\n"
-	      "  -g 'layers.*.mlp'        * is anything within one segment\n"
-	      "  -g 'layers.**.weight'    ** is any number of segments, also none\n"
-	      "  -g 'layers.[0-3].**'     one of these characters; ? is any one\n"
-	      "  -g '!**.bias'            not these\n"
+	fputs("Selectors choose tensors and modules. A name must match each kind of selector;\n"
+	      "of several -g and -e one match suffices. Exclusions have priority.\n\n"
+	      "  -g 'layers.*.mlp'        * is any text within a segment\n"
+	      "  -g 'layers.**.weight'    ** is any number of segments, even 0\n"
+	      "  -g 'layers.[0-3].**'     one of these characters; ? is any character\n"
+	      "  -g '!**.bias'            exclude these\n"
 	      "  -e 'proj$'               PCRE2, found anywhere in the name\n\n"
 	      "A pattern that names a module selects everything below it. A plain name that\n"
 	      "no entry has is searched in all names; a note says so.\n"
@@ -267,35 +267,35 @@ static void topic_options(FILE *stream)
 {
 	fputs("Common options, before or after the command.\n", stream);
 	print_options(stream, "Options", common_options);
-	fputs("\nDefaults of some come from the environment: fsdp-inspect help environment\n",
+	fputs("\nThe environment sets some defaults: fsdp-inspect help environment\n",
 		stream);
 }
 
 static void topic_outputs(FILE *stream)
 {
 	fputs("-o FORMAT writes to standard output, -o FORMAT=FILE to a file that appears\n"
-	      "complete or not at all. Several may be given, one of them without FILE.\n"
+	      "complete or not at all. May be repeated; at most one output has no FILE.\n"
 	      "--json and --jsonl are -o json and -o jsonl.\n\n",
 		stream);
 	for (size_t i = 0; out_format(i) != NULL; i++)
 		fprintf(stream, "  %-6s %s\n", out_format(i)->name,
 			out_format(i)->summary);
-	fputs("\nWhich of them a command has: fsdp-inspect help COMMAND.\n"
+	fputs("\nOutputs of a command: fsdp-inspect help COMMAND.\n"
 	      "Schemas of json: fsdp-inspect schema COMMAND.\n",
 		stream);
 }
 
 static void topic_status(FILE *stream)
 {
-	fputs("  0      done, the answer is good\n"
-	      "  1      done, the answer is bad: nothing matched, a name is absent\n"
-	      "  2      could not be done: usage, cannot open, read or write, damaged beyond\n"
-	      "         reading, unsupported, a limit reached, out of memory\n"
+	fputs("  0      success\n"
+	      "  1      check failed; or a selector matched nothing, or a name is missing\n"
+	      "  2      error: usage, input, output, damage, an unsupported format, a limit,\n"
+	      "         out of memory\n"
 	      "  3      partial result: something could not be read or checked\n"
-	      "  4      nothing here: latest found an empty run\n"
+	      "  4      nothing here: the run of latest is empty\n"
 	      "  128+n  ended by signal n\n\n"
-	      "Of several, 2 beats 1 beats 3 beats 0. Findings change the status of\n"
-	      "audit, and of other commands with --fail-on.\n\n",
+	      "With several checkpoints, 2 has priority over 1, 1 over 3, and 3 over 0.\n"
+	      "Findings change the status of audit, and of other commands with --fail-on.\n\n",
 		stream);
 }
 
@@ -310,9 +310,9 @@ static void topic_environment(FILE *stream)
 	      "  CLICOLOR               0: no color\n"
 	      "  TERM                   dumb or unset: no color\n"
 	      "  COLUMNS                width of the terminal\n"
-	      "  LC_ALL, LC_CTYPE, LANG no UTF-8: text is ASCII alone\n\n"
-	      "An option wins over the environment. --part=auto and URLs read more variables.\n"
-	      "It has no configuration file.\n",
+	      "  LC_ALL, LC_CTYPE, LANG no UTF-8: text is ASCII only\n\n"
+	      "Options have priority over the environment. --part=auto and URLs read more\n"
+	      "variables. No configuration file is read.\n",
 		stream);
 }
 
@@ -321,9 +321,9 @@ static void topic_maps(FILE *stream)
 	struct fsdp_map_facts map;
 
 	fputs("Maps of names, for diff --map, export --map and audit --merged=OUT --map. A word\n"
-	      "names the target scheme; the map that fits the present names is found by\n"
-	      "itself. FSDP checkpoints of verl have the names of transformers (hf), those of\n"
-	      "its Megatron workers the names of Megatron-core. A FILE is a map of your own.\n",
+	      "selects the target scheme; the map for the stored names is chosen\n"
+	      "automatically. FSDP checkpoints of verl have the names of transformers (hf),\n"
+	      "its Megatron workers those of Megatron-core. A FILE is a map of your own.\n",
 		stream);
 	for (size_t i = 0; fsdp_map_builtin(i, &map); i++) {
 		fprintf(stream, "\n  %s", map.name);
@@ -333,7 +333,7 @@ static void topic_maps(FILE *stream)
 		print_words(stream, map.words, 4, 4);
 		fputc('\n', stream);
 	}
-	fputs("\nHow one is written: the manual page fsdp-inspect-map(5)\n", stream);
+	fputs("\nFormat of a map: the manual page fsdp-inspect-map(5)\n", stream);
 }
 
 static void topic_words(FILE *stream)
@@ -391,7 +391,7 @@ static bool print_topic(
 	if (topic_find(topic) != NULL)
 		fputs(topic_find(topic)->text, stream);
 	else if (rule != NULL)
-		fprintf(stream, "%s %s (%s, %s)\n  %s\n  cause: %s\n  next: %s\n",
+		fprintf(stream, "%s %s (%s, %s)\n  %s\n  cause: %s\n  fix: %s\n",
 			rule->id, rule->slug, fsdp_severity_name(rule->severity),
 			rule->category, rule->title, rule->cause, rule->fix);
 	else if (instead != NULL)

@@ -58,15 +58,15 @@ void order_put_ranks(const int64_t *ranks, size_t count, char *text, size_t room
 #define AT(field) offsetof(struct order_options, field)
 static const struct option_row OPTIONS[] = {
 	{ "first-diff", 0, OPTION_FLAG, NULL, AT(first_diff),
-		.help = "only the first divergence, in any iteration" },
+		.help = "print only the first divergence, in any iteration" },
 	{ "names", 0, OPTION_TEXT, "CHECKPOINT", AT(names),
 		.help = "compare with the FlatParameters of this checkpoint or plan" },
 	{ "rank-regex", 0, OPTION_TEXT, "RE", AT(rank_regex),
-		.help = "of dumps: read ranks from paths with this expression" },
+		.help = "read ranks of dumps from paths with this expression" },
 	{ "strict", 0, OPTION_FLAG, NULL, AT(strict),
-		.help = "warnings of PyTorch and refused states make the status 1" },
+		.help = "exit with 1 on PyTorch warnings and refused states" },
 	{ "head", 0, OPTION_INTEGER, "N", AT(head), NULL, 0, INT64_MAX,
-		.help = "the first N lines of each list" },
+		.help = "print the first N lines of each list" },
 	{ NULL },
 };
 #undef AT

@@ -46,9 +46,9 @@ class Commands:
         loader_version: with --for: version of the library (default: the newest)
         loader_option: with --for: set a parameter of the loader
         checks: list the result of every rule
-        jobs: threads for reading bytes
+        jobs: read with N threads
         part: read part K of N of the bytes; merge joins the results
-        limit: change a limit, 0: no limit (help limits)
+        limit: change a limit; 0: no limit (help limits)
         fail_on: exit with 1 on findings at this level or above"""
         given = {"quick": quick, "data": data, "values": values, "require-checksums": require_checksums, "manifest": manifest, "listing": listing, "rule": rule, "allow-global": allow_global, "expect": expect, "merged": merged, "map": map, "size": size, "ignore": ignore, "for": loader if loader != "auto" else None, "world": world, "loader-version": loader_version, "loader-option": loader_option, "checks": checks, "jobs": jobs, "part": part, "limit": limit, "fail-on": fail_on}
         return Audit.of("audit", self._options, [self._place], given)
@@ -67,15 +67,15 @@ class Commands:
         size: set a number of the map: num_attention_heads=32
         glob: select names: * in a segment, ** across; !PATTERN excludes
         regex: select names that match this PCRE2 expression
-        dtype: of these dtypes: bfloat16,float32
-        role: of these roles
-        min_bytes: at least this large
-        max_bytes: at most this large
+        dtype: select these dtypes: bfloat16,float32
+        role: select tensors with these roles
+        min_bytes: select tensors of at least SIZE
+        max_bytes: select tensors of at most SIZE
         rank: select tensors with pieces of these ranks: 0,4-7
         file: select tensors with pieces in these files
-        jobs: threads for reading bytes
+        jobs: read with N threads
         part: read part K of N of the bytes; merge joins the results
-        limit: change a limit, 0: no limit (help limits)
+        limit: change a limit; 0: no limit (help limits)
         fail_on: exit with 1 on findings at this level or above"""
         given = {"names": names, "layout": layout, "values": values, "tol": tol, "stat": stat, "strip": strip, "rename": rename, "map": map, "size": size, "glob": glob, "regex": regex, "dtype": dtype, "role": role, "min-bytes": min_bytes, "max-bytes": max_bytes, "rank": rank, "file": file, "jobs": jobs, "part": part, "limit": limit, "fail-on": fail_on}
         return Answer.of("diff", self._options, [self._place, _path(other)], given)
@@ -103,15 +103,15 @@ class Commands:
         no_verify: do not read back the output; print no digests
         glob: select names: * in a segment, ** across; !PATTERN excludes
         regex: select names that match this PCRE2 expression
-        select_dtype: of these dtypes: bfloat16,float32
-        role: of these roles
-        min_bytes: at least this large
-        max_bytes: at most this large
+        select_dtype: select these dtypes: bfloat16,float32
+        role: select tensors with these roles
+        min_bytes: select tensors of at least SIZE
+        max_bytes: select tensors of at most SIZE
         rank: select tensors with pieces of these ranks: 0,4-7
         file: select tensors with pieces in these files
-        jobs: threads for reading bytes
+        jobs: read with N threads
         part: read part K of N of the bytes; merge joins the results
-        limit: change a limit, 0: no limit (help limits)
+        limit: change a limit; 0: no limit (help limits)
         fail_on: exit with 1 on findings at this level or above"""
         given = {"to": to, "max-shard-size": max_shard_size, "tie": tie, "strip": strip, "rename": rename, "map": map, "size": size, "weights": weights, "cast": dtype, "with-config": with_config, "prefix": prefix, "adapter": adapter, "base": base, "index-only": index_only, "force": force, "partial": partial, "skip-unsupported": skip_unsupported, "no-verify": no_verify, "glob": glob, "regex": regex, "dtype": select_dtype, "role": role, "min-bytes": min_bytes, "max-bytes": max_bytes, "rank": rank, "file": file, "jobs": jobs, "part": part, "limit": limit, "fail-on": fail_on}
         return Answer.of("export", [*self._options, "-o", out], [self._place], given)
@@ -126,9 +126,9 @@ class Commands:
         glob: select names: * in a segment, ** across; !PATTERN excludes
         regex: select names that match this PCRE2 expression
         rank: select tensors with pieces of these ranks: 0,4-7
-        jobs: threads for reading bytes
+        jobs: read with N threads
         part: read part K of N of the bytes; merge joins the results
-        limit: change a limit, 0: no limit (help limits)
+        limit: change a limit; 0: no limit (help limits)
         fail_on: exit with 1 on findings at this level or above"""
         given = {"unit": unit, "param": param, "at": at, "units-from": units_from, "glob": glob, "regex": regex, "rank": rank, "jobs": jobs, "part": part, "limit": limit, "fail-on": fail_on}
         return Answer.of("flat", self._options, [self._place], given)
@@ -136,24 +136,24 @@ class Commands:
     def fqns(self, *, bare: bool = False, flat: bool = False, raw_map: bool = False, by_parameter: bool = False, units: Optional[Literal["known", "likely"]] = None, units_from: Optional[Word] = None, glob: Union[Word, Sequence[Word], None] = None, regex: Union[Word, Sequence[Word], None] = None, dtype: Union[Word, Sequence[Word], None] = None, role: Union[Word, Sequence[Word], None] = None, min_bytes: Union[int, str, None] = None, max_bytes: Union[int, str, None] = None, rank: Optional[Word] = None, file: Union[Word, Sequence[Word], None] = None, depth: Optional[int] = None, jobs: Optional[int] = None, part: Optional[Word] = None, limit: Union[Word, Sequence[Word], None] = None, fail_on: Optional[Literal["none", "note", "warning", "error"]] = None) -> Answer:
         """print parameter names by module as JSON
 
-        bare: PyTorch's own map: raw keys, FSDP1 units only
-        flat: only the names of parameters
-        raw_map: names as stored, each with its clean name
-        by_parameter: each parameter with all its names, tied ones included
+        bare: print PyTorch's own map: raw keys, FSDP1 units only
+        flat: print only the names of parameters
+        raw_map: print stored names, each with its clean name
+        by_parameter: print all names of each parameter, with tied ones
         units: likely: also repeated blocks, if no plan or log names units
         units_from: use the units of a trace, or of a log with the printed model
         glob: select names: * in a segment, ** across; !PATTERN excludes
         regex: select names that match this PCRE2 expression
-        dtype: of these dtypes: bfloat16,float32
-        role: of these roles
-        min_bytes: at least this large
-        max_bytes: at most this large
+        dtype: select these dtypes: bfloat16,float32
+        role: select tensors with these roles
+        min_bytes: select tensors of at least SIZE
+        max_bytes: select tensors of at most SIZE
         rank: select tensors with pieces of these ranks: 0,4-7
         file: select tensors with pieces in these files
-        depth: levels below the root
-        jobs: threads for reading bytes
+        depth: print N levels below the root
+        jobs: read with N threads
         part: read part K of N of the bytes; merge joins the results
-        limit: change a limit, 0: no limit (help limits)
+        limit: change a limit; 0: no limit (help limits)
         fail_on: exit with 1 on findings at this level or above"""
         given = {"bare": bare, "flat": flat, "raw-map": raw_map, "by-parameter": by_parameter, "units": units, "units-from": units_from, "glob": glob, "regex": regex, "dtype": dtype, "role": role, "min-bytes": min_bytes, "max-bytes": max_bytes, "rank": rank, "file": file, "depth": depth, "jobs": jobs, "part": part, "limit": limit, "fail-on": fail_on}
         return Answer.of("fqns", self._options, [self._place], given)
@@ -168,15 +168,15 @@ class Commands:
         check: compare with the digests in this file
         glob: select names: * in a segment, ** across; !PATTERN excludes
         regex: select names that match this PCRE2 expression
-        dtype: of these dtypes: bfloat16,float32
-        role: of these roles
-        min_bytes: at least this large
-        max_bytes: at most this large
+        dtype: select these dtypes: bfloat16,float32
+        role: select tensors with these roles
+        min_bytes: select tensors of at least SIZE
+        max_bytes: select tensors of at most SIZE
         rank: select tensors with pieces of these ranks: 0,4-7
         file: select tensors with pieces in these files
-        jobs: threads for reading bytes
+        jobs: read with N threads
         part: read part K of N of the bytes; merge joins the results
-        limit: change a limit, 0: no limit (help limits)
+        limit: change a limit; 0: no limit (help limits)
         fail_on: exit with 1 on findings at this level or above"""
         given = {"stored": stored, "logical": logical, "names": names, "trust-store": trust_store, "check": check, "glob": glob, "regex": regex, "dtype": dtype, "role": role, "min-bytes": min_bytes, "max-bytes": max_bytes, "rank": rank, "file": file, "jobs": jobs, "part": part, "limit": limit, "fail-on": fail_on}
         return Answer.of("hash", self._options, [self._place], given)
@@ -189,9 +189,9 @@ class Commands:
         tp: ranks of tensor parallelism, innermost
         shard_dim: dimension that is cut; auto: as saved, else 0
         fit: memory per rank: status 1 if a rank needs more
-        jobs: threads for reading bytes
+        jobs: read with N threads
         part: read part K of N of the bytes; merge joins the results
-        limit: change a limit, 0: no limit (help limits)
+        limit: change a limit; 0: no limit (help limits)
         fail_on: exit with 1 on findings at this level or above"""
         given = {"world": world, "mesh": mesh, "tp": tp, "shard-dim": shard_dim, "fit": fit, "jobs": jobs, "part": part, "limit": limit, "fail-on": fail_on}
         return Answer.of("reshard", self._options, [self._place], given)
@@ -204,20 +204,20 @@ class Commands:
         by: group tensors by this
         glob: select names: * in a segment, ** across; !PATTERN excludes
         regex: select names that match this PCRE2 expression
-        dtype: of these dtypes: bfloat16,float32
-        role: of these roles
-        min_bytes: at least this large
-        max_bytes: at most this large
+        dtype: select these dtypes: bfloat16,float32
+        role: select tensors with these roles
+        min_bytes: select tensors of at least SIZE
+        max_bytes: select tensors of at most SIZE
         rank: select tensors with pieces of these ranks: 0,4-7
         file: select tensors with pieces in these files
-        depth: levels below the root
-        sort: order of rows: column names, -KEY reverses
-        largest: the same as -s -bytes
-        reverse: rows in the opposite order
-        head: the first N rows
-        jobs: threads for reading bytes
+        depth: print N levels below the root
+        sort: sort rows by columns; -KEY: descending
+        largest: sort by size, largest first (-s -bytes)
+        reverse: reverse the order of rows
+        head: print the first N rows
+        jobs: read with N threads
         part: read part K of N of the bytes; merge joins the results
-        limit: change a limit, 0: no limit (help limits)
+        limit: change a limit; 0: no limit (help limits)
         fail_on: exit with 1 on findings at this level or above"""
         given = {"nonfinite": nonfinite, "hist": hist, "by": by, "glob": glob, "regex": regex, "dtype": dtype, "role": role, "min-bytes": min_bytes, "max-bytes": max_bytes, "rank": rank, "file": file, "depth": depth, "sort": sort, "largest": largest, "reverse": reverse, "head": head, "jobs": jobs, "part": part, "limit": limit, "fail-on": fail_on}
         return Answer.of("stats", [*self._options, *[f"--glob={each}" for each in names]], [self._place], given)
@@ -235,16 +235,16 @@ class Commands:
         units_from: use the units of a trace, or of a log with the printed model
         glob: select names: * in a segment, ** across; !PATTERN excludes
         regex: select names that match this PCRE2 expression
-        dtype: of these dtypes: bfloat16,float32
-        role: of these roles
-        min_bytes: at least this large
-        max_bytes: at most this large
+        dtype: select these dtypes: bfloat16,float32
+        role: select tensors with these roles
+        min_bytes: select tensors of at least SIZE
+        max_bytes: select tensors of at most SIZE
         rank: select tensors with pieces of these ranks: 0,4-7
         file: select tensors with pieces in these files
-        depth: levels below the root
-        jobs: threads for reading bytes
+        depth: print N levels below the root
+        jobs: read with N threads
         part: read part K of N of the bytes; merge joins the results
-        limit: change a limit, 0: no limit (help limits)
+        limit: change a limit; 0: no limit (help limits)
         fail_on: exit with 1 on findings at this level or above"""
         given = {"sizes": sizes, "full": full, "fold": fold, "no-fold": no_fold, "sharded-only": sharded_only, "params": params, "style": style, "units-from": units_from, "glob": glob, "regex": regex, "dtype": dtype, "role": role, "min-bytes": min_bytes, "max-bytes": max_bytes, "rank": rank, "file": file, "depth": depth, "jobs": jobs, "part": part, "limit": limit, "fail-on": fail_on}
         return Tree.of("tree", self._options, [self._place], given)
@@ -261,9 +261,9 @@ def latest(*runs: Path, level: Optional[Literal["quick", "headers", "data"]] = N
     explain: show why newer checkpoints were rejected
     all: list all checkpoints with their sizes
     count: print the N newest good checkpoints
-    jobs: threads for reading bytes
+    jobs: read with N threads
     part: read part K of N of the bytes; merge joins the results
-    limit: change a limit, 0: no limit (help limits)
+    limit: change a limit; 0: no limit (help limits)
     fail_on: exit with 1 on findings at this level or above"""
     given = {"level": level, "explain": explain, "all": all, "count": count, "jobs": jobs, "part": part, "limit": limit, "fail-on": fail_on}
     return Answer.of("latest", [], runs, given)
@@ -272,14 +272,14 @@ def latest(*runs: Path, level: Optional[Literal["quick", "headers", "data"]] = N
 def order(files: Union[Path, Sequence[Path]], *, first_diff: bool = False, names: Optional[Word] = None, rank_regex: Optional[Word] = None, strict: bool = False, head: Optional[int] = None, jobs: Optional[int] = None, part: Optional[Word] = None, limit: Union[Word, Sequence[Word], None] = None, fail_on: Optional[Literal["none", "note", "warning", "error"]] = None) -> Answer:
     """show execution order and where ranks diverge
 
-    first_diff: only the first divergence, in any iteration
+    first_diff: print only the first divergence, in any iteration
     names: compare with the FlatParameters of this checkpoint or plan
-    rank_regex: of dumps: read ranks from paths with this expression
-    strict: warnings of PyTorch and refused states make the status 1
-    head: the first N lines of each list
-    jobs: threads for reading bytes
+    rank_regex: read ranks of dumps from paths with this expression
+    strict: exit with 1 on PyTorch warnings and refused states
+    head: print the first N lines of each list
+    jobs: read with N threads
     part: read part K of N of the bytes; merge joins the results
-    limit: change a limit, 0: no limit (help limits)
+    limit: change a limit; 0: no limit (help limits)
     fail_on: exit with 1 on findings at this level or above"""
     given = {"first-diff": first_diff, "names": names, "rank-regex": rank_regex, "strict": strict, "head": head, "jobs": jobs, "part": part, "limit": limit, "fail-on": fail_on}
     return Answer.of("order", [], expanded(files), given)
@@ -300,9 +300,9 @@ def replay(files: Union[Path, Sequence[Path]], *, by: Optional[Literal["type", "
     strict: treat every warning as a failure
     fail_if: status 1 if exposed>20%, idle>30%, TYPE>50ms, TYPE>1.2x ...
     compare: compare with earlier recordings or a replay --json result
-    jobs: threads for reading bytes
+    jobs: read with N threads
     part: read part K of N of the bytes; merge joins the results
-    limit: change a limit, 0: no limit (help limits)
+    limit: change a limit; 0: no limit (help limits)
     fail_on: exit with 1 on findings at this level or above"""
     given = {"by": by, "top": top, "advice": advice, "memory": memory, "percentiles": percentiles, "steps": steps, "timeline": timeline, "style": style, "rank-regex": rank_regex, "strict": strict, "fail-if": fail_if, "compare": compare, "jobs": jobs, "part": part, "limit": limit, "fail-on": fail_on}
     return Answer.of("replay", [], expanded(files), given)
@@ -322,15 +322,15 @@ def diff(a: Union[Path, Checkpoint], b: Union[Path, Checkpoint], *, names: bool 
     size: set a number of the map: num_attention_heads=32
     glob: select names: * in a segment, ** across; !PATTERN excludes
     regex: select names that match this PCRE2 expression
-    dtype: of these dtypes: bfloat16,float32
-    role: of these roles
-    min_bytes: at least this large
-    max_bytes: at most this large
+    dtype: select these dtypes: bfloat16,float32
+    role: select tensors with these roles
+    min_bytes: select tensors of at least SIZE
+    max_bytes: select tensors of at most SIZE
     rank: select tensors with pieces of these ranks: 0,4-7
     file: select tensors with pieces in these files
-    jobs: threads for reading bytes
+    jobs: read with N threads
     part: read part K of N of the bytes; merge joins the results
-    limit: change a limit, 0: no limit (help limits)
+    limit: change a limit; 0: no limit (help limits)
     fail_on: exit with 1 on findings at this level or above"""
     given = {"names": names, "layout": layout, "values": values, "tol": tol, "stat": stat, "strip": strip, "rename": rename, "map": map, "size": size, "glob": glob, "regex": regex, "dtype": dtype, "role": role, "min-bytes": min_bytes, "max-bytes": max_bytes, "rank": rank, "file": file, "jobs": jobs, "part": part, "limit": limit, "fail-on": fail_on}
     return Answer.of("diff", [], [_path(a), _path(b)], given)
