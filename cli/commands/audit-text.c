@@ -47,14 +47,14 @@ const struct record check_record = OBJECT_RECORD(CHECK, "check",
 	{ "findings", COUNT_AT(CHECK, findings),
 		ALWAYS("Number of findings, those that were only counted included.") },
 	{ "reason", ENUM_AT(CHECK, reason, reason_name), .words = REASONS,
-		ABOUT("Why it was not evaluated. Those that need a deeper level leave an audit complete.") },
+		ABOUT("Reason why it did not run. A rule that needs a deeper level does not make an audit partial.") },
 	{ "number", ID_AT(CHECK, number),
-		ABOUT("Of a part: place of the row in those of all parts.") });
+		ABOUT("Of a part: position of the row among the rows of all parts.") });
 
 #define REQUEST struct audit_request
 
 static const struct record request_record = OBJECT_RECORD(REQUEST, "part_request",
-	"How a part was checked: `merge` checks all parts the same way.",
+	"Settings of the check of a part: `merge` uses the same ones.",
 	{ "fail_on", WORD_AT(REQUEST, fail_on), .always = true, .words = fail_words,
 		ABOUT("Severity from which findings fail the audit.") },
 	{ "levels", TEXTS_AT(REQUEST, levels, level_count),
@@ -74,7 +74,7 @@ static const struct record scope_record = RECORD_OF(RECORD_OBJECT, VERDICT,
 		ABOUT("Those of them that a checksum or a digest covers.") },
 	{ "digests_from", TEXTS_AT(VERDICT, digests_from, digest_source_count),
 		IF_SET(VERDICT, digests_from),
-		ABOUT("Where checksums and digests were found.") });
+		ABOUT("Sources of checksums and digests.") });
 
 static const struct record counts_record = RECORD_OF(RECORD_OBJECT, VERDICT,
 	{ "error", COUNT_AT(VERDICT, counts.error),
@@ -104,7 +104,7 @@ const struct record audit_record = OBJECT_RECORD(VERDICT, "verdict",
 		ALWAYS("Every rule, in order of identifiers.") },
 	{ "loaders", LIST_AT(VERDICT, loading.loaders, loading.count, loader_record),
 		IF_SET(VERDICT, loading.loaders),
-		ABOUT("What loaders would do with it, with `--for`.") },
+		ABOUT("With `--for`: verdicts of loaders.") },
 	{ "partial", OBJECT_AT(VERDICT, partial, partial_record),
 		IF_SET(VERDICT, partial.parts),
 		ABOUT("With `--part`: which part this is.") },

@@ -432,10 +432,11 @@ static const void *each_renamed(struct subject of, size_t i, void *room)
 
 #define RENAMED struct diff_renamed
 static const struct record renamed_record = OBJECT_RECORD(RENAMED, "renamed",
-	"A tensor that both have under names of their own, as far as is known.",
+	"A tensor that has different names in A and B, as far as known.",
 	{ "a", NAME_AT(RENAMED, sides[0].name), ALWAYS("Name in A.") },
 	{ "b", NAME_AT(RENAMED, sides[1].name), ALWAYS("Name in B.") },
-	{ "why", CHARS_AT(RENAMED, why), ALWAYS("Why both are taken for one tensor.") });
+	{ "why", CHARS_AT(RENAMED, why),
+		ALWAYS("Reason why both are the same tensor.") });
 
 static struct value get_unit(struct subject of)
 {
@@ -458,7 +459,7 @@ static struct value get_value(struct subject of)
 
 #define SIDE struct diff_side
 static const struct record side_record = OBJECT_RECORD(SIDE, "side",
-	"A tensor as one side has it.",
+	"A tensor of one side.",
 	{ "dtype", ENUM_AT(SIDE, tensor.dtype, dtype_name), IF_SET(SIDE, tensor.dtype),
 		ABOUT("Dtype; absent if a list does not have it.") },
 	{ "shape", SHAPE_AT(SIDE, tensor.shape, tensor.dims), IF_SET(SIDE, tensor.shape),
@@ -491,7 +492,7 @@ static struct value get_first(struct subject of)
 
 #define CHANGE struct diff_change
 static const struct record elements_record = OBJECT_RECORD(CHANGE, "elements_compared",
-	"What was found when elements were compared, one by one in C order.",
+	"Comparison of the elements in C order.",
 	{ "equal", BOOL_AT(CHANGE, pair.elements.equal),
 		ALWAYS("Whether all are equal, within the tolerance.") },
 	{ "differing", COUNT_AT(CHANGE, pair.elements.differing),
@@ -506,21 +507,21 @@ static const struct record elements_record = OBJECT_RECORD(CHANGE, "elements_com
 		ABOUT("Largest difference divided by the number that B has.") },
 	{ "mean_abs", NUMBER_AT(CHANGE, pair.elements.mean_abs),
 		IF_SET(CHANGE, pair.elements.has_numbers),
-		ABOUT("Mean difference over all elements; what is not finite has no part in it.") });
+		ABOUT("Mean difference of the finite elements.") });
 
 static const struct record change_record = OBJECT_RECORD(CHANGE, "change",
-	"A tensor, or a value, that both have, and that is not the same.",
+	"A tensor or value that differs.",
 	{ "name", NAME_AT(CHANGE, name),
 		ALWAYS("Name by which it was compared: that of A, if it was renamed.") },
 	{ "what", ARRAY_OF(CHANGE, what, what_count, record_texts), .always = true,
 		WORDS("dtype", "shape", "role", "placement", "unit", "value", "elements"),
-		ABOUT("What differs.") },
-	{ "a", OBJECT_AT(CHANGE, sides[0], side_record), ALWAYS("As A has it.") },
-	{ "b", OBJECT_AT(CHANGE, sides[1], side_record), ALWAYS("As B has it.") },
+		ABOUT("Differences.") },
+	{ "a", OBJECT_AT(CHANGE, sides[0], side_record), ALWAYS("Value in A.") },
+	{ "b", OBJECT_AT(CHANGE, sides[1], side_record), ALWAYS("Value in B.") },
 	{ "hint", CHARS_AT(struct diff_change, hint), IF_SET(struct diff_change, hint[0]),
 		ABOUT("Probable cause of the difference.") },
 	{ "elements", OBJECT(elements_record), IF_SET(CHANGE, pair.compared),
-		ABOUT("How elements differ, with `--values`.") });
+		ABOUT("With `--values`: differences of the elements.") });
 
 #define MODULE struct module_change
 static struct value get_shown_module(struct subject of)
@@ -536,10 +537,9 @@ static const struct record module_change_record = OBJECT_RECORD(MODULE, "module_
 		.label = "module" },
 	{ "module", NAME_AT(MODULE, module), .machine_only = EVERY_VIEW,
 		ALWAYS("Name of the module: that of its tensors without the last segment.") },
-	{ "same", COUNT_AT(MODULE, same),
-		ALWAYS("Number of tensors that are the same in both.") },
+	{ "same", COUNT_AT(MODULE, same), ALWAYS("Number of equal tensors.") },
 	{ "changed", COUNT_AT(MODULE, changed),
-		ALWAYS("Number of tensors that are not the same.") },
+		ALWAYS("Number of tensors that differ.") },
 	{ "only_a", COUNT_AT(MODULE, only_a),
 		ALWAYS("Number of tensors that only A has.") },
 	{ "only_b", COUNT_AT(MODULE, only_b),
@@ -548,15 +548,15 @@ static const struct record module_change_record = OBJECT_RECORD(MODULE, "module_
 		ABOUT("Number of tensors of B that are all zeros, with `--values`.") });
 
 #define DIFFING struct diffing
-static const struct record diff_record = OBJECT_RECORD(DIFFING, NULL, "What differs.",
+static const struct record diff_record = OBJECT_RECORD(DIFFING, NULL, "Differences.",
 	{ "same", SIZE_AT(DIFFING, facts.same),
 		ALWAYS("Number of tensors that are the same in all that was compared.") },
 	{ "only_a", EACH(each_only_a, record_texts), ALWAYS("Names that only A has.") },
 	{ "only_b", EACH(each_only_b, record_texts), ALWAYS("Names that only B has.") },
 	{ "renamed", EACH(each_renamed, renamed_record),
-		ALWAYS("Tensors that both have under names of their own; they are not among those above.") },
+		ALWAYS("Tensors that have different names in A and B; they are not listed above.") },
 	{ "changed", EACH_ITEM(DIFFING, change_count, each_change, change_record),
-		ALWAYS("Tensors that both have, and that are not the same; with `--values` also values.") },
+		ALWAYS("Tensors that differ; with `--values` also values.") },
 	{ "modules", LIST_AT(DIFFING, modules, module_count, module_change_record),
 		IF_SET(DIFFING, modules),
 		ABOUT("With `--stat`: the same for each module.") });

@@ -406,14 +406,15 @@ static const struct record left_record = OBJECT_RECORD(LEFT, "left_out",
 	{ "why", WORD_AT(LEFT, why), .always = true,
 		WORDS("role", "selected", "tied", "unsupported", "incomplete",
 			"unmapped"),
-		ABOUT("Why it was skipped.") },
+		ABOUT("Reason why it was skipped.") },
 	{ "same_as", NAME_AT(LEFT, same_as),
 		ABOUT("Of a tied one: name of what was written instead.") },
 	{ "bytes", BYTES_AT(LEFT, bytes),
 		ABOUT("Bytes of the tensor; absent of a value.") });
 
 #define EXPORTING struct exporting
-const struct record export_record = OBJECT_RECORD(EXPORTING, NULL, "What was written.",
+const struct record export_record = OBJECT_RECORD(EXPORTING, NULL,
+	"Output of the export.",
 	{ "written", BOOL_AT(EXPORTING, written),
 		ALWAYS("Whether anything was; an incomplete checkpoint is not exported.") },
 	{ "tensors",

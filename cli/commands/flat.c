@@ -302,7 +302,7 @@ static const struct record flat_unit_record = OBJECT_RECORD(UNIT, "flat_unit",
 	{ "ranks", EACH(each_rank, rank_record),
 		ALWAYS("The shard of each shard rank; with `--rank` only of those ranks.") },
 	{ "source", GET(FIELD_TEXTS, get_source), .always = true, WORDS("plan", "files"),
-		ABOUT("What the layout is known from.") });
+		ABOUT("Source of the layout.") });
 
 static const void *find_unit(struct subject of, size_t i, void *room)
 {

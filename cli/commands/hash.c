@@ -99,7 +99,7 @@ static const char *listed_name(unsigned listed)
 		ABOUT("Of a part with `--check`: what the list has of it.") },               \
 	{                                                                                    \
 		"number", ID_AT(ROW, number), PART_ALONE,                                    \
-			ABOUT("Of a part: place of the row in those of all parts.") \
+			ABOUT("Of a part: position of the row among the rows of all parts.") \
 	}
 static const struct record hashed_file_record = OBJECT_RECORD(ROW, "hashed_file",
 	"A file.",
@@ -269,7 +269,7 @@ static const struct record hash_check_record = OBJECT_RECORD(CHECK, "digest_chec
 	{ "matched", COUNT_AT(CHECK, matched),
 		ALWAYS("Number of digests that are as listed.") },
 	{ "mismatched", LIST_AT(CHECK, mismatched, mismatched_count, record_texts),
-		ALWAYS("What has another digest than listed.") },
+		ALWAYS("Names whose digest differs from the listed one.") },
 	{ "missing", LIST_AT(CHECK, missing, missing_count, record_texts),
 		ALWAYS("Listed, but missing.") },
 	{ "unlisted", LIST_AT(CHECK, unlisted, unlisted_count, record_texts),
@@ -279,7 +279,7 @@ static const struct record hash_check_record = OBJECT_RECORD(CHECK, "digest_chec
 static const struct record hash_record = OBJECT_RECORD(HASHING, "digests",
 	"Digests of files or of tensors.",
 	{ "kind", WORD_AT(HASHING, word), .always = true,
-		WORDS("stored", "logical", "names"), ABOUT("What was digested.") },
+		WORDS("stored", "logical", "names"), ABOUT("Kind of the digests.") },
 	{ "files", ITEMS(hashed_file_record), ABOUT("With `--stored`: files, by path.") },
 	{ "tensors", ITEMS(hashed_tensor_record),
 		ABOUT("With `--logical` and `--names`: tensors, by name.") },

@@ -55,7 +55,7 @@ static const struct record row_record = OBJECT_RECORD(ROW, "recording_input",
 		WORDS("simple_profiler", "log", "kineto", "fx_exec_order", "exec_order",
 			"flight_recorder", "memory_snapshot", "nccl_watchdog"),
 		ABOUT("Its kind, by its content.") },
-	{ "title", WORD_AT(ROW, title), ALWAYS("The same in words.") },
+	{ "title", WORD_AT(ROW, title), ALWAYS("The same as text for people.") },
 	{ "rank", INTEGER_AT(ROW, rank),
 		ABOUT("The rank that recorded it: from the recording, else from its name.") },
 	{ "world_size", INTEGER_AT(ROW, world_size),
@@ -453,10 +453,10 @@ static const void *each_waste(struct subject of, size_t i, void *room)
 
 #define FORMAT struct fsdp_format
 static const struct record format_record = OBJECT_RECORD(FORMAT, NULL,
-	"What kind of checkpoint it is.",
+	"Kind of the checkpoint.",
 	{ "family", WORD_AT(FORMAT, family),
 		ALWAYS("Word for the format, such as `torch-zip`, `dcp` or `fsdp-plan`.") },
-	{ "title", WORD_AT(FORMAT, title), ALWAYS("The format as people call it.") },
+	{ "title", WORD_AT(FORMAT, title), ALWAYS("Name of the format for people.") },
 	{ "writer", WORD_AT(FORMAT, writer),
 		ABOUT("Program that wrote it, if recorded.") },
 	{ "torch_guess", WORD_AT(FORMAT, torch_guess),
@@ -491,7 +491,7 @@ static const struct record kind_record = RECORD_OF(RECORD_OBJECT, INFO,
 		ABOUT("FSDP version that sharded it, if a plan or the classes of tensors show it: FSDP1 with a device mesh saves the same DTensors as FSDP2.") },
 	{ "state_dict", ENUM_AT(INFO, kind.state_dict, state_dict_word),
 		WORDS("full", "sharded", "local"),
-		ABOUT("Which state dict was saved: `full` tensors, `sharded` ones with their global names and shapes, or the shards of flat parameters (`local`).") },
+		ABOUT("Kind of the saved state dict: `full` tensors, `sharded` ones with their global names and shapes, or the shards of flat parameters (`local`).") },
 	{ "strategy", WORD_AT(INFO, kind.strategy),
 		ABOUT("Sharding strategy, if the plan has one for all units.") },
 	{ "mesh", MADE_AT(INFO, kind.mesh, find_mesh, mesh_record) },
@@ -535,10 +535,10 @@ static bool is_adapter(struct subject of)
 static const struct record adapter_record = RECORD_OF(RECORD_OBJECT, INFO,
 	{ "type", SETTING(TYPE), ABOUT("`LORA` or another kind.") },
 	{ "rank", SETTING(RANK), ABOUT("Rank of its matrices.") },
-	{ "alpha", SETTING(ALPHA), ABOUT("Scale of what it adds.") },
+	{ "alpha", SETTING(ALPHA), ABOUT("Scale of the adapter.") },
 	{ "target_modules", SETTING(TARGETS),
-		ABOUT("Modules that it changes: a list of names, or one pattern.") },
-	{ "base_model", SETTING(BASE), ABOUT("Model that it is put on.") });
+		ABOUT("Modules that it adapts: a list of names, or one pattern.") },
+	{ "base_model", SETTING(BASE), ABOUT("Base model.") });
 
 static const struct {
 	const char *key, *title;
@@ -565,10 +565,10 @@ const char *optimizer_word(unsigned optimizer)
 
 #define STATE struct fsdp_state_kind
 static const struct record state_record = RECORD_OF(RECORD_OBJECT, STATE,
-	{ "key", CHARS_AT(STATE, key), ALWAYS("What the optimizer calls it.") },
+	{ "key", CHARS_AT(STATE, key), ALWAYS("Key in the optimizer.") },
 	{ "dtype", ENUM_AT(STATE, dtype, dtype_name), ALWAYS("Its element type.") },
 	{ "scalar", BOOL_AT(STATE, is_scalar), ALWAYS("Whether each is one number.") },
-	{ "tensors", COUNT_AT(STATE, tensors), ALWAYS("How many there are.") });
+	{ "tensors", COUNT_AT(STATE, tensors), ALWAYS("Number of tensors.") });
 
 #define FACTS struct fsdp_overview_facts
 static const struct record optimizer_totals_record = RECORD_OF(RECORD_OBJECT, FACTS,
@@ -577,7 +577,7 @@ static const struct record optimizer_totals_record = RECORD_OF(RECORD_OBJECT, FA
 	{ "bytes", BYTES_AT(FACTS, roles[FSDP_ROLE_OPTIM].bytes),
 		ALWAYS("Bytes of its tensors.") },
 	{ "states", ARRAY_OF(FACTS, states, state_count, state_record),
-		ALWAYS("What it keeps: the first eight kinds.") });
+		ALWAYS("Its states: the first eight kinds.") });
 
 static bool has_optimizer(struct subject of)
 {
@@ -592,7 +592,7 @@ static const struct record optimizer_record = RECORD_OF(RECORD_OBJECT, INFO,
 			"rmsprop", "adagrad"),
 		ABOUT("Optimizer that its states look like.") },
 	{ "title", ENUM_AT(INFO, kind.optimizer, optimizer_word),
-		ABOUT("Its name for people.") },
+		ABOUT("Name for people.") },
 	{ NULL, POINTED_AT(INFO, facts, optimizer_totals_record), .always = true });
 
 /* ---- sharding ---- */
@@ -626,24 +626,24 @@ static const void *each_cut(struct subject of, size_t i, void *room)
 static const struct record cut_record = RECORD_OF(RECORD_OBJECT, CUT,
 	{ "dim", ID_AT(CUT, dim), ALWAYS("The dimension.") },
 	{ "over", ID_AT(CUT, over),
-		ALWAYS("Parts it is cut into, derived from the first piece.") });
+		ALWAYS("Number of shards, derived from the first piece.") });
 
 #define SHARDING struct fsdp_sharding
 static const struct record sharding_record = RECORD_OF(RECORD_OBJECT, SHARDING,
 	{ "how", ENUM_AT(SHARDING, how, how_word), .always = true,
 		WORDS("replicated", "dim", "dims", "flat"),
-		ABOUT("Each piece is the full tensor (`replicated`), cut in one dimension or in several, or a part of a FlatParameter.") },
+		ABOUT("Each piece is the full tensor (`replicated`), a shard in one dimension or in several, or a part of a FlatParameter.") },
 	{ "over", ID_AT(SHARDING, over),
 		ALWAYS("Pieces of one copy; of `replicated` all of them.") },
 	{ "copies", ID_AT(SHARDING, copies), ALWAYS("Copies of each piece.") },
 	{ "cuts", EACH(each_cut, cut_record),
-		ALWAYS("Dimensions that are cut: the first four.") },
+		ALWAYS("Sharded dimensions: the first four.") },
 	{ "tensors", COUNT_AT(SHARDING, tensors), ALWAYS("Number of tensors.") },
 	{ "pieces", COUNT_AT(SHARDING, pieces), ALWAYS("Number of their pieces.") });
 
 static const struct record shardings_record = RECORD_OF(RECORD_OBJECT, FACTS,
 	{ "sharding", ARRAY_OF(FACTS, shardings, sharding_count, sharding_record),
-		ALWAYS("Ways in which tensors of several pieces are sharded: the first eight.") });
+		ALWAYS("Shardings of tensors with several pieces: the first eight.") });
 
 static bool has_balance(struct subject of)
 {
@@ -707,7 +707,7 @@ static const void *each_share(struct subject of, size_t i, void *room)
 
 #define SHARE struct part_of_bytes
 static const struct record share_record = OBJECT_RECORD(SHARE, "share",
-	"The part of the bytes that one group has.",
+	"Bytes of one group.",
 	{ "key", KEY_AT(SHARE, key), ALWAYS("The group: a dtype, a role or a rank.") },
 	{ "tensors", COUNT_AT(SHARE, group.tensors), ALWAYS(GROUP_TENSORS_ABOUT) },
 	{ "pieces", COUNT_AT(SHARE, group.pieces), ALWAYS(GROUP_PIECES_ABOUT) },
@@ -725,9 +725,9 @@ static const struct record bytes_record = RECORD_OF(RECORD_OBJECT, INFO,
 	{ "records", BYTES_AT(INFO, bytes.records),
 		ALWAYS("Bytes of directories, headers, pickles and padding.") },
 	{ "unaccounted", BYTES_AT(INFO, bytes.unaccounted),
-		ALWAYS("Bytes that nothing refers to.") },
+		ALWAYS("Unreferenced bytes.") },
 	{ "unused", BYTES_AT(INFO, bytes.unused),
-		ALWAYS("Bytes of the payload that no tensor views.") },
+		ALWAYS("Bytes of tensor storages that no tensor views.") },
 	{ "holes", BYTES_AT(INFO, holes),
 		ABOUT("Bytes of files that were never written and read as zero; absent if they are less than half.") },
 	{ "unread_pickles", COUNT_AT(INFO, unread),
@@ -779,7 +779,7 @@ static const struct record file_record = OBJECT_RECORD(FILE_ROW, "file",
 	{ "missing", BOOL_AT(FILE_ROW, is_missing), IF_SET(FILE_ROW, is_missing),
 		ABOUT("True if the checkpoint lists it and it is missing.") },
 	{ "truncated", BOOL_AT(FILE_ROW, is_truncated), IF_SET(FILE_ROW, is_truncated),
-		ABOUT("True if it ends before its contents do: FI1004.") });
+		ABOUT("True if it is truncated: FI1004.") });
 
 static const void *find_value(struct subject of, size_t i, void *room)
 {
@@ -815,7 +815,7 @@ static const struct record check_record = RECORD_OF(RECORD_OBJECT, INFO,
 	{ "verdict", WORD_AT(INFO, check.verdict), WORDS("good", "bad", "partial"),
 		ABOUT("As that of `audit`, of what was read for this answer.") },
 	{ "counts", OBJECT(check_counts_record),
-		ALWAYS("What was found, by its weight.") });
+		ALWAYS("Number of findings by severity.") });
 
 static bool has_average(struct subject of)
 {
@@ -843,28 +843,27 @@ static const struct record facts_record = OBJECT_RECORD(INFO, "facts",
 		ABOUT("Number of ranks that saved it, if known; 1 for files of formats that have no ranks.") },
 	{ "ranks_seen", SHAPE_AT(INFO, ranks, rank_count),
 		ALWAYS("Ranks that own at least one piece, ascending.") },
-	{ "kind", OBJECT(kind_record),
-		ALWAYS("How it was sharded. Unknown fields are absent.") },
+	{ "kind", OBJECT(kind_record), ALWAYS("Sharding. Unknown fields are absent.") },
 	{ "adapter", OBJECT(adapter_record), .has = is_adapter,
 		ABOUT("Settings of an adapter, from `adapter_config.json`.") },
 	{ "step", INTEGER_AT(INFO, step),
 		ABOUT("Step of the run: of a value `step`, `global_step`, `iteration` or the like, else of the name that was typed, unless its number is the epoch.") },
 	{ "plan", OBJECT(plan_record), IF_SET(INFO, has_plan) },
-	{ "counts", OBJECT(counts_record), ALWAYS("How many there are.") },
-	{ "bytes", OBJECT(bytes_record), ALWAYS("Where the bytes are.") },
+	{ "counts", OBJECT(counts_record), ALWAYS("Counts.") },
+	{ "bytes", OBJECT(bytes_record), ALWAYS("Bytes by kind.") },
 	{ "optimizer", OBJECT(optimizer_record), .has = has_optimizer,
-		ABOUT("What the optimizer keeps; absent without an optimizer.") },
+		ABOUT("Optimizer states; absent without an optimizer.") },
 	{ "average", OBJECT(average_record), .has = has_average,
 		ABOUT("A second state dict with the same names and shapes, which the parameters do not count.") },
 	{ NULL, POINTED_AT(INFO, facts, shardings_record), .always = true },
 	{ "balance", OBJECT(balance_record), .has = has_balance,
-		ABOUT("How evenly bytes are stored on ranks; absent for fewer than two.") },
+		ABOUT("Balance of stored bytes among ranks; absent for fewer than two.") },
 	{ "per_rank", OBJECT(per_rank_record), ALWAYS("Bytes of one rank.") },
 	{ "files", EACH_OF(INFO, counts.files, file_at, file_record),
 		ALWAYS("Its files, in the order in which they were read.") },
 	{ "values", EACH_ITEM(INFO, counts.values, find_value, entry_record),
 		ALWAYS("Entries that are not tensors.") },
-	{ "names", OBJECT(names_record), ALWAYS("What the stored names look like.") },
+	{ "names", OBJECT(names_record), ALWAYS("Facts about the stored names.") },
 	{ "check", OBJECT(check_record),
 		ALWAYS("Findings of the checks of `audit` in the parts that were read. Pickles next to the checkpoint, and the items of DCP, are left to `audit`.") },
 	{ "waste", ROWS(waste_record),

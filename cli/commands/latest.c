@@ -1014,7 +1014,7 @@ static const struct record candidate_record = OBJECT_RECORD(CANDIDATE, "candidat
 	{ "other_bytes", BYTES_AT(CANDIDATE, rest),
 		ABOUT("Bytes of its files that are neither.") },
 	{ "findings", LIST_AT(CANDIDATE, own.findings, own.finding_count, finding_record),
-		ALWAYS("What was noticed about it.") },
+		ALWAYS("Its findings.") },
 	{ "errors", LIST_AT(CANDIDATE, own.failures, own.failure_count, failure_record),
 		ALWAYS("Checks that could not run.") });
 
@@ -1055,8 +1055,8 @@ static struct value get_newest(struct subject of)
 }
 
 #define LATEST struct latest
-static const struct record latest_record = OBJECT_RECORD(LATEST, "latest",
-	"Which checkpoint of a run is the newest that is good.",
+static const struct record latest_record =
+	OBJECT_RECORD(LATEST, "latest", "Newest good checkpoint of a run.",
 		{ "newest", GET(FIELD_NAME, get_newest), .always = true, .null = true,
 			ABOUT("Its path; `null`: none.") },
 		{ "candidates", ITEMS_AT(LATEST, candidates, count, candidate_record),

@@ -610,7 +610,7 @@ static const struct record watch_record = OBJECT_RECORD(WATCH, "watchdog_rank",
 	{ "timeout_ms", INTEGER_AT(WATCH, timeout_ms),
 		OR_NULL("After how long it was to time out, in milliseconds.") },
 	{ "ran_ms", INTEGER_AT(WATCH, ran_ms),
-		OR_NULL("How long the rank had waited in it, in milliseconds.") });
+		OR_NULL("Time that the rank had waited in it, in milliseconds.") });
 
 static const struct table WATCHES = TEXT_TABLE(NUMBERS("ranks"), { "group" },
 	NUMBERS("enqueued"), NUMBERS("completed"), { "failed in" });
@@ -896,7 +896,7 @@ static const struct record sizes_record = RECORD_OF(
 
 #define CALL struct fsdp_flight_call
 static const struct record call_record = OBJECT_RECORD(CALL, "flight_call",
-	"What a rank called.",
+	"Call of a rank.",
 	{ "op", TEXT_AT(CALL, op), ALWAYS("The operation, as the dump has it.") },
 	{ "input_sizes", LIST_AT(CALL, input_sizes, input_size_count, sizes_record),
 		ALWAYS("Sizes of each input.") },
@@ -928,7 +928,7 @@ static const struct record dump_record = OBJECT_RECORD(DUMP, "flight_dump", "One
 	{ "version", TEXT_AT(DUMP, joined.version), ALWAYS("Version of the recorder.") },
 	{ "part", WORD_AT(DUMP, part),
 		WORDS("culprit", "entered", "missing", "waiting", "other"),
-		ALWAYS("What the rank has to do with the collective.") });
+		ALWAYS("Relation of the rank to the collective.") });
 
 /* Ranks in a member, which is a struct fsdp_ranks. */
 #define RANKS_AT(from, member) LIST_AT(from, member.list, member.count, record_integers)
@@ -940,7 +940,7 @@ HAS(is_of_logs, FLIGHT, is_log(one))
 static const struct record expected_record = RECORD_OF(RECORD_OBJECT, FLIGHT,
 	{ "expected", OBJECT_AT(FLIGHT, expected, call_record),
 		IF_SET(FLIGHT, has_expected),
-		OR_NULL("What most ranks called; null when no majority agrees.") },
+		OR_NULL("Call of most ranks; null without a majority.") },
 	{ "found", MAP_AT(FLIGHT, found, found_count, found_record),
 		ABOUT("By rank, what each culprit called.") });
 
@@ -957,7 +957,7 @@ static const struct record exception_record =
 	OBJECT_RECORD(EXCEPTION, "log_exception", "An error of one rank in a log.",
 		{ "rank", INTEGER_AT(EXCEPTION, rank),
 			OR_NULL("The rank; null where the log names none.") },
-		{ "text", TEXT_AT(EXCEPTION, text), ALWAYS("What it printed.") },
+		{ "text", TEXT_AT(EXCEPTION, text), ALWAYS("Text that it printed.") },
 		{ "op", TEXT_AT(EXCEPTION, op),
 			ABOUT("The function of torch.distributed that it was in.") },
 		{ "filename", TEXT_AT(EXCEPTION, place.filename),
@@ -969,12 +969,12 @@ const struct record order_flight_record = OBJECT_RECORD(FLIGHT, "collectives",
 	"Combined result of the dumps of the Flight Recorder.",
 	{ "verdict", ENUM_AT(FLIGHT, verdict, fsdp_flight_verdict_name),
 		WORDS("agree", "stuck", "mismatch", "incomplete"),
-		ALWAYS("Whether the ranks of the job agree.") },
+		ALWAYS("Whether the ranks of the job made the same calls.") },
 	{ "problem", WORD_AT(FLIGHT, problem),
 		WORDS("missing", "extra", "cycle", "status", "idle", "unheard",
 			"no_entries", "op", "size", "dtype", "parted", "gpu_stopped",
 			"exception"),
-		OR_NULL("What is wrong; null for nothing.") },
+		OR_NULL("The problem; null for none.") },
 	{ "culprits", RANKS_AT(FLIGHT, culprits), ALWAYS("Ranks that are the cause.") },
 	{ "gpu_stopped", RANKS_AT(FLIGHT, gpu_stopped),
 		ALWAYS("Culprits with an unfinished collective that another rank of the group finished.") },
@@ -990,7 +990,7 @@ const struct record order_flight_record = OBJECT_RECORD(FLIGHT, "collectives",
 	{ NULL, FIELDS(expected_record), .has = is_mismatch },
 	{ "all_wait_in", OBJECT_AT(FLIGHT, common, common_record),
 		IF_SET(FLIGHT, all_wait),
-		ABOUT("Where ranks agree: the collective that each of them entered last and none left.") },
+		ABOUT("If ranks agree: the collective that each of them entered last and none left.") },
 	{ "missing_dumps", RANKS_AT(FLIGHT, missing_dumps),
 		ALWAYS("Ranks of the job that left no dump.") },
 	{ "unreadable", RANKS_AT(FLIGHT, unreadable),

@@ -89,7 +89,7 @@ static const struct record written_record = RECORD_OF(RECORD_OBJECT, GLOBAL,
 		ABOUT("The same of its name.") });
 static const char *const USES[] = { "called", "built", "value", NULL };
 static const struct record global_record = OBJECT_RECORD(GLOBAL, "pickle_global",
-	"What a pickle names. Nothing was imported.",
+	"A global of a pickle. Nothing was imported.",
 	{ "module", TEXT_AT(GLOBAL, module), ALWAYS("Its module.") },
 	{ "name", TEXT_AT(GLOBAL, name), ALWAYS("Its name in there.") },
 	{ NULL, FIELDS(written_record), .has = is_mapped },
@@ -100,7 +100,7 @@ static const struct record global_record = OBJECT_RECORD(GLOBAL, "pickle_global"
 	{ "allowed", BOOL_AT(GLOBAL, allowed),
 		ALWAYS("Whether it is on the list of known data.") },
 	{ "profile", WORD_AT(GLOBAL, profile),
-		ABOUT("Whose data that is: `torch` takes it as it is, `dtensor` once torch.distributed.tensor is imported.") });
+		ABOUT("Package that allows it: `torch` always, `dtensor` once torch.distributed.tensor is imported.") });
 
 /* A global with the pickle that it is of. */
 struct global_row {
@@ -130,7 +130,7 @@ static const void *each_refusal(struct subject of, size_t i, void *room)
 }
 
 static const struct record refusal_record = OBJECT_RECORD(REFUSAL, "refusal",
-	"What torch.load(weights_only=True) would not accept.",
+	"An item that torch.load(weights_only=True) would refuse.",
 	{ "offset", COUNT_AT(REFUSAL, offset),
 		ALWAYS("Byte in the file, of an opcode its first use.") },
 	{ "what", TEXT_AT(REFUSAL, what),
@@ -264,7 +264,7 @@ static const struct record stream_record = OBJECT_RECORD(STREAM, "pickle_stream"
 	{ "complete", BOOL_AT(STREAM, facts.complete),
 		ALWAYS("Whether it was read up to STOP.") },
 	{ "globals", EACH(each_global, global_record), IF_SET(STREAM, globals),
-		ABOUT("What it names.") },
+		ABOUT("Its globals.") },
 	{ "tree", EACH(each_node, node_record), IF_SET(STREAM, tree),
 		ABOUT("The values that it builds, in pre-order.") },
 	{ "refusals", EACH(each_refusal, refusal_record), IF_SET(STREAM, refusals),

@@ -90,7 +90,7 @@ static const struct record ways_record = OBJECT_RECORD(WAYS, "sharding_of",
 		ABOUT("Copies of the model, and ranks of each.") },
 	{ "tp", INTEGER_AT(WAYS, tp), ABOUT("Ranks of tensor parallelism.") },
 	{ "shard_dim", GET(FIELD_KEY, get_dim),
-		ALWAYS("Dimension that is cut of all tensors; `auto`: not the same of all.") });
+		ALWAYS("Sharded dimension of all tensors; `auto`: it differs between tensors.") });
 
 /* Whether the list is read in order: it continues after the previous element, or
  * restarts. */
@@ -188,11 +188,11 @@ static struct value find_name(struct subject of, uint32_t name)
 }
 
 static const struct record staying_record = OBJECT_RECORD(STAYS, "not_resharded",
-	"A tensor or value that another number of ranks cannot share.",
+	"A tensor or value that cannot be resharded.",
 	{ "name", FOUND_AT(STAYS, name, FIELD_NAME, find_name), ALWAYS("Its name.") },
 	{ "why", WORD_AT(STAYS, why), .always = true,
 		WORDS("rank", "random", "vocabulary"),
-		ABOUT("`rank`: it is one rank's own. `random`: the state of a random generator. `vocabulary`: Megatron may pad it to another number of rows for this `--tp`.") });
+		ABOUT("`rank`: it belongs to one rank. `random`: the state of a random generator. `vocabulary`: Megatron may pad it to another number of rows for this `--tp`.") });
 
 static const void *each_uneven(struct subject of, size_t i, void *room)
 {
@@ -221,15 +221,15 @@ static const struct record reshard_record = OBJECT_RECORD(RESHARDING, "reshard",
 	{ "from", OBJECT_AT(RESHARDING, is, ways_record), ALWAYS("As it was saved.") },
 	{ "to", OBJECT_AT(RESHARDING, will, ways_record), ALWAYS("As was asked for.") },
 	{ "loaders", LIST_AT(RESHARDING, loading.loaders, loading.count, loader_record),
-		ALWAYS("What the loader of this format would do there.") },
+		ALWAYS("Verdict of the loader of this format for the new run.") },
 	{ "ranks", ITEMS_AT(RESHARDING, ranks, rank_count, rank_record),
 		ALWAYS("Every rank of the new run.") },
 	{ "uneven", EACH(each_uneven, record_texts),
 		ALWAYS("Tensors whose shards differ in length between ranks.") },
 	{ "not_resharded", LIST_AT(RESHARDING, stays, stay_count, staying_record),
-		ALWAYS("What cannot be sharded again.") },
+		ALWAYS("Tensors and values that cannot be resharded.") },
 	{ "read_amplification", GET(FIELD_NUMBER, get_amplification), .null = true,
-		ALWAYS("Bytes that all ranks read per byte that they store.") });
+		ALWAYS("Bytes that all ranks read, per byte that they need.") });
 
 /* ---- what `reshard` says to people ---- */
 

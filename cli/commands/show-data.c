@@ -240,7 +240,7 @@ static const struct record module_group_record = OBJECT_RECORD(GROUP, "module_gr
 static const struct record module_item_record = OBJECT_RECORD(ITEM, "module_item",
 	"A module.",
 	{ "kind", WORD_AT(ITEM, kind), .always = true, WORDS("module"),
-		ABOUT("What the name stands for.") },
+		ABOUT("Kind of the name.") },
 	{ "name", FOUND_AT(ITEM, index, FIELD_NAME, find_module_name),
 		ALWAYS("Its clean name.") },
 	{ "class", GET(FIELD_WORD, get_class), ABOUT("Python class of the module.") },
@@ -284,7 +284,7 @@ static const void *find_placement(struct subject of, size_t placement, void *roo
 static const struct record placement_record = OBJECT_RECORD(PLACEMENT, "placement",
 	"Placement of a tensor on a device mesh.",
 		{ "placements", LIST_AT(PLACEMENT, texts, count, record_texts),
-		ALWAYS("One word of torch for each dimension of the mesh, such as `Shard(dim=0)`.") },
+			ALWAYS("Placement per mesh dimension, such as `Shard(dim=0)`.") },
 		{ "mesh", MADE_AT(PLACEMENT, mesh, find_mesh, mesh_ranks_record),
 			.always = true });
 
@@ -360,7 +360,7 @@ static struct value get_axis(struct subject of)
 
 #define QUANTIZER struct fsdp_quantizer
 static const struct record quantizer_record = OBJECT_RECORD(QUANTIZER, "quantizer",
-	"How a quantised tensor maps integers to numbers.",
+	"Mapping of the integers of a quantized tensor to numbers.",
 	{ "scheme", WORD_AT(QUANTIZER, scheme),
 		ALWAYS("Torch's word for it, such as `per_tensor_affine`.") },
 	{ "scale", NUMBER_AT(QUANTIZER, scale), .has = is_per_tensor,
@@ -412,7 +412,7 @@ static bool has_finite(struct subject of)
 
 #define STATS struct element_stats
 static const struct record stats_record = OBJECT_RECORD(STATS, "element_stats",
-	"What the elements that were read come to.",
+	"Statistics of the elements that were read.",
 	{ "count", COUNT_AT(STATS, count), ALWAYS("Elements that were read.") },
 	{ "nan", COUNT_AT(STATS, nans), ALWAYS("Those that are not a number.") },
 	{ "inf", COUNT_AT(STATS, infinities), ALWAYS("Those that are infinite.") },
@@ -437,7 +437,7 @@ static bool is_module(struct subject of)
 	return ((const struct item *)of.object)->is == ITEM_MODULE;
 }
 
-#define KIND_ABOUT "What the name stands for."
+#define KIND_ABOUT "Kind of the name."
 static const struct record component_record =
 	OBJECT_RECORD(ITEM, "component", "A part of a sparse or quantized tensor.",
 		{ NULL, FIELDS_AT(ITEM, tensor, tensor_record) },
@@ -464,8 +464,7 @@ static const struct record tensor_item_record = OBJECT_RECORD(ITEM, "tensor_item
 		IF_SET(ITEM, elements),
 		ABOUT("Elements in C order of the global shape: the first ones, or those of the slices. Only with `--values`.") },
 	{ "element_ranges", ARRAY_OF(ITEM, ranges, range_count, range_record),
-		IF_SET(ITEM, elements),
-		ABOUT("Which elements these are, in their order.") },
+		IF_SET(ITEM, elements), ABOUT("Positions of these elements, in order.") },
 	{ "element_stats", OBJECT_AT(ITEM, stats, stats_record), IF_SET(ITEM, has_stats),
 		ABOUT("Absent where elements are not numbers.") });
 static const struct record value_item_record =
@@ -480,10 +479,10 @@ static const struct record item_record = RECORD_OF(RECORD_ONE_OF, ITEM,
 
 #define WHOLE struct show_whole
 static const struct record whole_record = OBJECT_RECORD(WHOLE, "whole",
-	"What the checkpoint is, for programs that keep it open.",
+	"Facts about the checkpoint, for programs that keep it open.",
 	{ "family", WORD_AT(WHOLE, format.family), ALWAYS("Word for the format.") },
 	{ "title", WORD_AT(WHOLE, format.title),
-		ALWAYS("The format as people call it.") },
+		ALWAYS("Name of the format for people.") },
 	{ "fsdp", ENUM_AT(WHOLE, kind.flavour, flavour_word), FLAVOUR_WORDS,
 		ABOUT("FSDP version that sharded it, if known.") },
 	{ "world_size", ID_AT(WHOLE, world_size),

@@ -186,7 +186,7 @@ enum { WITHOUT_HIST, WITH_HIST }; /* views */
 	}
 
 static const struct record tensor_stats_record = OBJECT_RECORD(ROW, "tensor_stats",
-	"What the numbers of a tensor come to. Of a complex element both parts are numbers. Absent counts: they could not be read.",
+	"Statistics of a tensor. A complex element counts as two numbers. Counts are absent if the tensor could not be read.",
 	{ "name", NAME_AT(ROW, name), .always = true, .sort = SORT_ROW,
 		ABOUT("Name as shown: clean, or as stored with `--raw`.") },
 	{ "dtype", WORD_AT(ROW, dtype), ALWAYS("Element type as torch spells it.") },
@@ -194,10 +194,10 @@ static const struct record tensor_stats_record = OBJECT_RECORD(ROW, "tensor_stat
 	HISTOGRAM);
 
 static const struct record group_stats_record = OBJECT_RECORD(ROW, "group_stats",
-	"What the numbers of several tensors come to. A tied name counts as a tensor and not again as numbers.",
+	"Statistics of several tensors. A tied name counts as a tensor, but its numbers count once.",
 	{ "by", VALUE_AT(ROW, shown), .text_only = EVERY_VIEW, .sort = SORT_ROW },
 	{ "key", KEY_AT(ROW, key), HIDDEN, .null = true, .sort = SORT_ROW,
-		ABOUT("What the tensors have in common: a module, layer, unit, dtype or role; null for those without one.") },
+		ABOUT("Common property of the tensors: a module, layer, unit, dtype or role; null for those without one.") },
 	{ "tensors", COUNT_AT(ROW, sum.tensors), .sort = SORT_SHOWN,
 		ALWAYS("Number of tensors.") },
 	NUMBERS, HISTOGRAM);

@@ -52,7 +52,7 @@ static const struct record library_record = OBJECT_RECORD(LIBRARY, NULL, "A libr
 static const struct record version_record = OBJECT_RECORD(struct run, NULL,
 	"The program.",
 	{ "version", GET(FIELD_WORD, get_version), ALWAYS("Its version.") },
-	{ "features", GET(FIELD_TEXTS, get_features), ALWAYS("What this build can do.") },
+	{ "features", GET(FIELD_TEXTS, get_features), ALWAYS("Features of this build.") },
 	{ "libraries", EACH(each_library, library_record),
 		ALWAYS("Libraries that it runs with.") });
 

@@ -376,7 +376,7 @@ static const struct record head_record = RECORD_OF(RECORD_OBJECT, NONE,
 		ABOUT("MAJOR.MINOR of the document. Minor versions only add; readers skip unknown fields.") },
 	{ "tool", OBJECT(tool_record), .always = true },
 	{ "provenance", OBJECT(provenance_record) }, OK,
-	{ "inputs", ROWS(input_object), ALWAYS("What was read.") });
+	{ "inputs", ROWS(input_object), ALWAYS("Inputs that were read.") });
 
 #define OMITTED                                                                                        \
 	{                                                                                              \
@@ -405,7 +405,7 @@ const struct record jsonl_error =
 	OBJECT_RECORD(NONE, "error_line", "JSON Lines: one error.",
 		{ "type", WORD_OF("error") }, { NULL, FIELDS(failure_record) });
 const struct record jsonl_end = OBJECT_RECORD(NONE, "end_line",
-	"JSON Lines: the last line. A file without it was cut off.",
+	"JSON Lines: the last line. A file without it is truncated.",
 	{ "type", WORD_OF("end") },
 	{ "items", IS_ALWAYS(FIELD_COUNT), ABOUT("Number of item lines.") },
 	{ "findings", IS_ALWAYS(FIELD_COUNT), ABOUT("Number of finding lines.") },
@@ -415,7 +415,7 @@ const struct record jsonl_end = OBJECT_RECORD(NONE, "end_line",
 	{ "data", IS_ALWAYS(FIELD_ANY),
 		ABOUT("The answer without the content of the item lines; null when the work failed.") },
 	{ "checksum", .type = FIELD_WORD,
-		ABOUT("Of a part: FNV-1a, 64 bits, of all lines up to this member, white space between values left out.") });
+		ABOUT("Of a part: FNV-1a, 64 bits, of all lines up to this member, without white space between values.") });
 const struct record jsonl_header =
 	RECORD_OF(RECORD_OBJECT, NONE, { "type", WORD_OF("header") },
 		{ "schema", IS_ALWAYS(FIELD_WORD) }, { NULL, FIELDS(head_record) });
@@ -423,7 +423,7 @@ const struct record jsonl_header =
 static struct column schema_field(const struct printer *printer)
 {
 	return (struct column){ "schema", IS_ALWAYS(FIELD_WORD), .words = printer->words,
-		ABOUT("Which command wrote the document.") };
+		ABOUT("Command that wrote the document.") };
 }
 
 /* The nth list with elements in separate lines, or NULL: of the answer, or of an inlined
@@ -534,9 +534,9 @@ static void write_document(struct printer *printer, const struct schema_of *of)
 		{ "data", OBJECT(data), .null = true,
 			ABOUT("The answer; null when the work failed.") },
 		{ "findings", ROWS(finding_record),
-			ALWAYS("What was noticed, in a fixed order.") },
+			ALWAYS("Findings, in a fixed order.") },
 		{ "errors", ROWS(failure_record),
-			ALWAYS("What could not be done or checked.") },
+			ALWAYS("Failures, and checks that could not run.") },
 		OMITTED, NOTES, INTERRUPTED };
 	const struct record document = RECORD(NONE, fields, NULL, NULL);
 
@@ -567,8 +567,7 @@ bool schema_write(FILE *stream, const struct schema_of *of)
 	put(&printer, "$id", text);
 	snprintf(text, sizeof text, "fsdp-inspect %s, major version 1", of->command);
 	put(&printer, "title", text);
-	snprintf(
-		text, sizeof text, "What `fsdp-inspect %s -o json` writes.", of->command);
+	snprintf(text, sizeof text, "Output of `fsdp-inspect %s -o json`.", of->command);
 	put(&printer, "description", text);
 	write_document(&printer, of);
 	end(&printer, '}');

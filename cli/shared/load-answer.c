@@ -650,22 +650,22 @@ void loading_done(struct loading_answer *answer)
 #define REASON struct fsdp_load_reason
 
 static const struct record reason_record = OBJECT_RECORD(REASON, "load_reason",
-	"Why a loader does not load it, or loads something else.",
+	"Reason why a loader refuses it, or loads other values.",
 	{ "code", WORD_AT(REASON, code), .always = true, .listed = true,
 		.list_words = fsdp_load_code_name,
 		ABOUT("One of a closed list, which audit(1) explains.") },
 	{ "message", WORD_AT(REASON, message),
-		ALWAYS("What is wrong, in one sentence. The loader itself may print another one.") },
+		ALWAYS("The problem in one sentence. The loader itself may print another one.") },
 	{ "names", LIST_AT(REASON, names, name_count, record_texts),
 		ALWAYS("Tensors, files or classes that it is about, the first ones.") },
-	{ "way_out", WORD_AT(REASON, way_out), ABOUT("What fixes it.") });
+	{ "way_out", WORD_AT(REASON, way_out), ABOUT("Fix.") });
 
 #define LOADER struct shown_loader
 
 const struct record loader_record = OBJECT_RECORD(LOADER, "loader",
 	"The result of loading it with a loader, called with its defaults except `options`.",
 	{ "loader", WORD_AT(LOADER, result.loader), ALWAYS("As `--for` names it.") },
-	{ "title", WORD_AT(LOADER, result.title), ALWAYS("As people call it.") },
+	{ "title", WORD_AT(LOADER, result.title), ALWAYS("Name for people.") },
 	{ "family", BOOL_AT(LOADER, result.is_family),
 		ALWAYS("Whether it is the loader of the checkpoint's own family.") },
 	{ "library", WORD_AT(LOADER, result.library),
@@ -681,7 +681,7 @@ const struct record loader_record = OBJECT_RECORD(LOADER, "loader",
 	{ "options",
 		LIST_AT(LOADER, result.choices, result.choice_count,
 			loader_choice_record),
-		ALWAYS("What `--loader-option` sets of the parameters that it has.") },
+		ALWAYS("Parameters that `--loader-option` sets.") },
 	{ "reasons", LIST_AT(LOADER, reasons, reason_count, reason_record),
 		ALWAYS("Why, in the order in which they are met.") });
 

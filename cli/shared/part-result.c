@@ -120,11 +120,11 @@ bool partial_init(struct part_facts *partial, struct run *run, const char *reque
 #define PARTIAL struct part_facts
 const struct record partial_record = OBJECT_RECORD(PARTIAL, "partial",
 	"Of one part of a run (`--part`): what `merge` joins parts by. The rows have a field `number`, their position in the full result.",
-	{ "part", COUNT_AT(PARTIAL, part), ALWAYS("Which part, from 1 on.") },
+	{ "part", COUNT_AT(PARTIAL, part), ALWAYS("Number of the part, from 1.") },
 	{ "parts", COUNT_AT(PARTIAL, parts), ALWAYS("Number of parts.") },
 	{ "of", WORD_AT(PARTIAL, of),
 		ALWAYS("Digest of what parts of one run have in common: version, command, request, path, files with their sizes and times.") },
-	{ "request", WORD_AT(PARTIAL, request), ALWAYS("What the rows are.") },
+	{ "request", WORD_AT(PARTIAL, request), ALWAYS("Kind of the rows.") },
 	{ "selects", BOOL_AT(PARTIAL, selects),
 		ALWAYS("Whether selectors were given.") });
 

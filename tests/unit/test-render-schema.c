@@ -157,11 +157,11 @@ static void a_document_says_what_it_is_of(void **state)
 
 	(void)state;
 	assert_has(text,
-		"{\"$schema\":\"https://json-schema.org/draft/2020-12/schema\",\"$id\":\"urn:fsdp-inspect:schema:x:1\",\"title\":\"fsdp-inspect x, major version 1\",\"description\":\"What `fsdp-inspect x -o json` writes.\",\"type\":\"object\",\"required\":[\"schema\",\"schema_version\",\"tool\",\"ok\",\"inputs\",\"data\",\"findings\",\"errors\"],");
+		"{\"$schema\":\"https://json-schema.org/draft/2020-12/schema\",\"$id\":\"urn:fsdp-inspect:schema:x:1\",\"title\":\"fsdp-inspect x, major version 1\",\"description\":\"Output of `fsdp-inspect x -o json`.\",\"type\":\"object\",\"required\":[\"schema\",\"schema_version\",\"tool\",\"ok\",\"inputs\",\"data\",\"findings\",\"errors\"],");
 	assert_has(text,
-		"\"inputs\":{\"description\":\"What was read.\",\"type\":\"array\",\"items\":{\"$ref\":\"#/$defs/input\"}}");
+		"\"inputs\":{\"description\":\"Inputs that were read.\",\"type\":\"array\",\"items\":{\"$ref\":\"#/$defs/input\"}}");
 	assert_has(text,
-		"\"kind\":{\"description\":\"What it served as.\",\"enum\":[\"checkpoint\",");
+		"\"kind\":{\"description\":\"Role of the input.\",\"enum\":[\"checkpoint\",");
 	free(text);
 }
 

@@ -45,7 +45,7 @@ static const char *layer_name(unsigned layer)
 
 #define BY(how) .type = FIELD_COUNT, .at = (how) * sizeof(uint64_t), .always = true
 static const struct record resolution_record = OBJECT_RECORD(uint64_t[FSDP_BY_COUNT],
-	"resolution", "How the types of collectives were found.",
+	"resolution", "Sources of the types of collectives.",
 	{ "args", BY(FSDP_BY_ARGS),
 		ABOUT("Number of those found by the arguments of their kernels.") },
 	{ "launch", BY(FSDP_BY_LAUNCH),
@@ -56,7 +56,7 @@ static const struct record resolution_record = OBJECT_RECORD(uint64_t[FSDP_BY_CO
 #define COMM_ROWS(from, layer, counts)                                           \
 	{ "comm_layer", ENUM_AT(from, layer, layer_name),                        \
 		WORDS("device", "host", "none"),                                 \
-		ALWAYS("Where collectives are counted, once each.") },         \
+		ALWAYS("Number of collectives by source, each counted once.") }, \
 	{                                                                        \
 		"comm_resolution", OBJECT_AT(from, counts, resolution_record),   \
 			.always = true                                           \
@@ -64,7 +64,7 @@ static const struct record resolution_record = OBJECT_RECORD(uint64_t[FSDP_BY_CO
 
 #define DEVICE struct fsdp_device_times
 static const struct record device_record = OBJECT_RECORD(DEVICE, "device",
-	"How long the device was busy.",
+	"Busy times of the device.",
 	{ "span_ns", NS_AT(DEVICE, span_ns),
 		ALWAYS("From the first start to the last end on the device.") },
 	{ "busy_ns", NS_AT(DEVICE, busy_ns), ALWAYS("Busy with anything.") },
@@ -84,8 +84,8 @@ static const struct record count_record = RECORD_OF(RECORD_OBJECT, TALLY,
 	{ NULL, TEXT_AT(TALLY, name) }, { NULL, COUNT_AT(TALLY, count) });
 static const struct record tally_record =
 	RECORD_OF(RECORD_OBJECT, TALLY, { NULL, TEXT_AT(TALLY, name) },
-		{ "count", COUNT_AT(TALLY, count), ALWAYS("How many.") },
-		{ "sum_ns", NS_AT(TALLY, sum_ns), ALWAYS("How long together.") });
+		{ "count", COUNT_AT(TALLY, count), ALWAYS("Number of calls.") },
+		{ "sum_ns", NS_AT(TALLY, sum_ns), ALWAYS("Total time.") });
 
 #define RECORDING struct fsdp_recording
 HAS(is_trace, RECORDING, one->kind == FSDP_RECORDING_KINETO)
@@ -106,7 +106,7 @@ static const struct record result_record = NAMED_RECORD(RECORD_TUPLE, RESULT, NU
 
 static const struct record root_record = RECORD_OF(RECORD_OBJECT, RECORDING,
 	{ "root", WORD_AT(RECORDING, root), WORDS("object", "list"),
-		ABOUT("What the trace is: a JSON object, or a list of events.") },
+		ABOUT("Form of the trace: a JSON object, or a list of events.") },
 	{ "backend", TEXT_AT(RECORDING, backend),
 		OR_NULL("Backend of the collectives.") });
 static const struct record events_record = RECORD_OF(RECORD_OBJECT, RECORDING,
@@ -131,7 +131,7 @@ static const struct record simple_record = RECORD_OF(RECORD_OBJECT, RECORDING,
 		ABOUT("Number of lines of an unknown kind.") });
 static const struct record trace_record = RECORD_OF(RECORD_OBJECT, RECORDING,
 	{ "deviations", MAP_AT(RECORDING, deviations, deviation_count, count_record),
-		ABOUT("What is not JSON, and how often.") },
+		ABOUT("Counts of invalid JSON by kind.") },
 	{ "trailing_data_at", INTEGER_AT(RECORDING, trailing_data_at),
 		OR_NULL("Offset of bytes after the end; null for none.") },
 	{ "bad_dur", COUNT_AT(RECORDING, bad_dur),
@@ -139,14 +139,14 @@ static const struct record trace_record = RECORD_OF(RECORD_OBJECT, RECORDING,
 	{ "unpaired", COUNT_AT(RECORDING, unpaired),
 		ABOUT("Number of begins without an end, and ends without a begin.") },
 	{ "base_ns", NS_AT(RECORDING, base_ns),
-		OR_NULL("What the times of events count from.") },
+		OR_NULL("Origin of the times of events.") },
 	{ "phases", MAP_AT(RECORDING, phases, phase_count, count_record),
 		ABOUT("Number of events, by `ph`.") },
 	{ "categories", MAP_AT(RECORDING, categories, category_count, tally_record),
 		ABOUT("Spans, by `cat`.") },
 	{ "all_source", WORD_AT(RECORDING, all_source),
 		WORDS("ProfilerStep", "span", "none"),
-		ABOUT("What the type `all` is made of.") },
+		ABOUT("Components of the type `all`.") },
 	COMM_ROWS(RECORDING, layer, resolution),
 	{ "first_ts_ns", NS_AT(RECORDING, first_ts_ns), OR_NULL("The first start.") },
 	{ "last_end_ns", NS_AT(RECORDING, last_end_ns), OR_NULL("The last end.") },
@@ -161,18 +161,19 @@ static const struct record trace_record = RECORD_OF(RECORD_OBJECT, RECORDING,
 	{ "wait_ns", NS_AT(RECORDING, wait_ns),
 		ABOUT("Time it waited for the last rank of each collective.") },
 	{ "times_last", COUNT_AT(RECORDING, times_last),
-		ABOUT("How often it was the last.") });
+		ABOUT("Number of collectives that it entered last.") });
 
 static const struct record recording_record = RECORD_OF(RECORD_OBJECT, RECORDING,
 	{ "kind", ENUM_AT(RECORDING, kind, fsdp_recording_kind_name),
-		WORDS("kineto", "simple_profiler", "log"), ALWAYS("What was read.") },
+		WORDS("kineto", "simple_profiler", "log"),
+		ALWAYS("Inputs that were read.") },
 	{ NULL, FIELDS(root_record), .has = is_trace },
 	{ "world_size", INTEGER_AT(RECORDING, world_size),
 		OR_NULL("Number of ranks of the job, as this recording has it.") },
 	{ NULL, FIELDS(events_record), .has = is_trace },
 	{ NULL, FIELDS(simple_record), .has = is_profile },
 	{ "truncated", BOOL_AT(RECORDING, truncated),
-		ALWAYS("True when it was cut off.") },
+		ALWAYS("True if it is truncated.") },
 	{ "interrupted", BOOL_AT(RECORDING, interrupted), IF_SET(RECORDING, interrupted),
 		ABOUT("True when a signal ended the reading of it.") },
 	{ NULL, FIELDS(trace_record), .has = is_trace },
@@ -200,8 +201,8 @@ static const void *each_ranked(struct subject of, size_t i, void *room)
 #define TIMELINE struct fsdp_timeline
 static const struct record timeline_record = RECORD_OF(RECORD_OBJECT, TIMELINE,
 	{ "begin_ns", NS_AT(TIMELINE, begin_ns),
-		OR_NULL("Where the first cell begins; null: for each rank at its own start.") },
-	{ "cell_ns", NS_AT(TIMELINE, cell_ns), ALWAYS("How long each cell is.") },
+		OR_NULL("Start of the first cell; null: each rank has its own start.") },
+	{ "cell_ns", NS_AT(TIMELINE, cell_ns), ALWAYS("Length of a cell.") },
 	{ "cells", SIZE_AT(TIMELINE, cell_count), ALWAYS("Number of cells.") });
 
 /* ---- lists that each recording has ---- */
@@ -277,7 +278,7 @@ static const struct record step_record = OBJECT_RECORD(RANKED, "step",
 	{ "input", COUNT_AT(RANKED, input), ALWAYS("`id` of its input.") },
 	RUN_ROW(RANKED, run, FOR_PROGRAMS),
 	{ "ts_ns", NS_AT(RANKED, step.ts_ns), OR_NULL("Its start.") },
-	{ "dur_ns", NS_AT(RANKED, step.dur_ns), OR_NULL("How long it is.") },
+	{ "dur_ns", NS_AT(RANKED, step.dur_ns), OR_NULL("Length.") },
 	{ "device", OBJECT_AT(RANKED, step.device, device_record),
 		IF_SET(RANKED, step.has_device),
 		ABOUT("Times of the device from the first to the last work that was launched in it.") },
@@ -306,10 +307,9 @@ static const struct record problem_record = OBJECT_RECORD(RANKED, "problem",
 	{ "line", COUNT_AT(RANKED, problem.line), ALWAYS("Its line.") },
 	{ "kind", WORD_AT(RANKED, problem.kind),
 		WORDS("reentry", "end_without_begin", "end_after_reset"),
-		ALWAYS("What is wrong with it.") },
+		ALWAYS("The problem.") },
 	{ "type", TEXT_AT(RANKED, problem.type), ALWAYS("The type that is used.") },
-	{ "message", WORD_AT(RANKED, problem.message),
-		ALWAYS("What PyTorch does there.") });
+	{ "message", WORD_AT(RANKED, problem.message), ALWAYS("Reaction of PyTorch.") });
 
 /* ---- the cost of a step ---- */
 
@@ -318,7 +318,7 @@ HAS(has_straggler, COST, one->cost.straggler != FSDP_ABSENT)
 HAS(has_size, COST, one->loss.percent > 0)
 HAS(has_exposed, COST, one->cost.has_device && !one->cost.comm_on_host)
 static const struct record loss_record = OBJECT_RECORD(COST, "loss",
-	"Where most of the time is lost.",
+	"Largest loss of time.",
 	{ "kind", WORD_AT(COST, loss.kind),
 		WORDS("waiting", "data_loader", "idle", "exposed", "none"),
 		ALWAYS("`waiting` for other ranks, `exposed` communication; `none`: no loss of 5 % or more.") },
@@ -329,11 +329,11 @@ static const struct record loss_record = OBJECT_RECORD(COST, "loss",
 	{ "sentence", CHARS_AT(COST, loss.sentence),
 		ALWAYS("Meaning of the last line of the text.") });
 static const struct record cost_record = OBJECT_RECORD(COST, "cost",
-	"What a step costs: means over all ranks and steps.",
+	"Cost of a step: means over all ranks and steps.",
 	RUN_ROW(COST, run, FOR_PROGRAMS),
 	{ "steps", COUNT_AT(COST, cost.steps),
 		ALWAYS("Number of steps of all ranks; without steps, of recordings.") },
-	{ "mean_ns", NS_AT(COST, cost.mean_ns), OR_NULL("How long a step is.") },
+	{ "mean_ns", NS_AT(COST, cost.mean_ns), OR_NULL("Mean length of a step.") },
 	{ "min_ns", NS_AT(COST, cost.min_ns), OR_NULL("The shortest of them.") },
 	{ "max_ns", NS_AT(COST, cost.max_ns), OR_NULL("The longest of them.") },
 	{ "max_rank", INTEGER_AT(COST, cost.max_rank),
@@ -352,7 +352,7 @@ static const struct record cost_record = OBJECT_RECORD(COST, "cost",
 		ABOUT("Share of their time that the others wait for the straggler beyond its own waits; without a straggler, that the ranks wait for each other.") },
 	{ "cause", ENUM_AT(COST, cost.cause, fsdp_straggler_cause_name),
 		WORDS("data loader", "host", "copies", "compute"),
-		ABOUT("What it spends more time on than the others, where the recordings show it.") },
+		ABOUT("Activity that takes it longer than the others, if the recordings show it.") },
 	{ "loss", OBJECT(loss_record), IF_SET(COST, loss.kind),
 		ABOUT("Absent where losses are not known, and with `--advice=no`.") });
 
@@ -360,7 +360,7 @@ static const struct record cost_record = OBJECT_RECORD(COST, "cost",
 
 #define MATCHING struct fsdp_matching
 static const struct record matching_record = OBJECT_RECORD(MATCHING, "matching",
-	"How the collectives of ranks were matched.",
+	"Matching of the collectives of ranks.",
 	{ "by", WORD_AT(MATCHING, by), WORDS("seq", "group", "position"),
 		OR_NULL("By what; null for a single rank.") },
 	{ "stopped", INTEGER_AT(MATCHING, stopped),
@@ -392,7 +392,7 @@ static const struct record times_record = RECORD_OF(RECORD_OBJECT, ANSWER,
 	{ "types", ITEMS_AT(ANSWER, types, type_count, replay_type_record),
 		ALWAYS("By type, in the order of reports; the six of `SimpleProfiler` always.") },
 	{ "cost", LIST_AT(ANSWER, costs, run_count, cost_record),
-		ALWAYS("What a step costs, by run.") },
+		ALWAYS("Cost of a step, by run.") },
 	{ "ranks", EACH(each_ranked, rank_record), ALWAYS("The recordings, by rank.") },
 	{ NULL, POINTED_AT(ANSWER, summary, axis_record) },
 	{ "steps", EACH(each_step, step_record), ALWAYS("Steps, by rank, then number.") },
@@ -402,7 +402,7 @@ static const struct record times_record = RECORD_OF(RECORD_OBJECT, ANSWER,
 	{ NULL, FIELDS(replay_units), .has = is_by_unit },
 	{ NULL, FIELDS(replay_sums_record) },
 	{ "dumps", EACH(each_dump, dump_record),
-		ALWAYS("What `SimpleProfiler` printed, or would have.") },
+		ALWAYS("Output of `SimpleProfiler`, printed or computed.") },
 	{ "problems", EACH(each_problem, problem_record),
 		ALWAYS("Uses of `SimpleProfiler` that PyTorch refuses.") },
 	{ "compare", OBJECT(compare_record), IF_SET(ANSWER, baseline) },

@@ -133,7 +133,7 @@ static struct value get_factor(struct subject of)
 
 enum { COLUMN_OF = 3 };
 static const struct record compared_record = OBJECT_RECORD(ROW, "compared",
-	"What something takes now, and what it took in the samples of the earlier recordings.",
+	"Time now, and time in the samples of the earlier recordings.",
 	{ "by", ENUM_AT(ROW, key.table, fsdp_row_table_name), FOR_PROGRAMS,
 		WORDS("step", "rank", "type", "region", "unit", "group", "collective",
 			"kernel", "idle"),
@@ -162,7 +162,7 @@ static const struct record compared_record = OBJECT_RECORD(ROW, "compared",
 	{ "measure", WORD_AT(ROW, key.measure), FOR_PROGRAMS,
 		WORDS("length", "compute", "communication", "exposed", "copies", "idle",
 			"time", "gather", "gather_exposed", "reduce", "reduce_exposed"),
-		ALWAYS("What is compared.") },
+		ALWAYS("Compared quantity.") },
 	{ "before_count", COUNT_AT(ROW, before.count), FOR_PROGRAMS,
 		ALWAYS("Number of calls in the earlier recordings.") },
 	{ "before_mean_ns", NS_AT(ROW, before.mean_ns), .label = "before ms",
@@ -199,7 +199,7 @@ const struct record comparison_record = OBJECT_RECORD(ALL, "comparison",
 	{ "samples", COUNT_AT(ALL, now_samples),
 		ALWAYS("Number of samples of those of now.") },
 	{ "rows", LIST_AT(ALL, rows, count, compared_record),
-		ALWAYS("What is compared, by table: steps part by part, of others what changed most first.") });
+		ALWAYS("Compared quantities by table: the parts of a step in order, others by the largest change.") });
 
 bool comparison_find_type(const struct fsdp_comparison *comparison, struct text name,
 	int64_t *ret_before, int64_t *ret_now)

@@ -378,7 +378,7 @@ EACH_FRAME(each_changed_frame, struct fsdp_memory_sum, one->stack, one->memory)
 #define STACK struct fsdp_memory_stack
 HAS(has_stack, STACK, !one->before)
 static const struct record memory_stack_record = OBJECT_RECORD(STACK, "memory_stack",
-	"What one stack of calls allocated.",
+	"Memory that one stack of calls allocated.",
 	{ "bytes", BYTES_AT(STACK, bytes), ALWAYS("Bytes of it.") },
 	{ "blocks", COUNT_AT(STACK, blocks), ALWAYS("Blocks of it.") },
 	{ "frames", EACH(each_frame, frame_record), .has = has_stack,
@@ -429,12 +429,12 @@ static const struct record memory_record = OBJECT_RECORD(ROW, "memory",
 		ALWAYS("The most bytes that were reserved at once.") },
 	{ "stacks", LIST_AT(ROW, state.stacks, state.stack_count, memory_stack_record),
 		FOR_PROGRAMS,
-		ALWAYS("What is active at the end, by stack, in bytes of blocks.") },
+		ALWAYS("Active memory at the end, by stack, in bytes of blocks.") },
 	{ "peak_stacks",
 		LIST_AT(ROW, state.peak_stacks, state.peak_stack_count,
 			memory_stack_record),
 		FOR_PROGRAMS,
-		ALWAYS("What is active at the peak, by stack, in bytes asked for.") },
+		ALWAYS("Active memory at the peak, by stack, in requested bytes.") },
 	{ "oom", LIST_AT(ROW, state.ooms, state.oom_count, oom_record), FOR_PROGRAMS,
 		ALWAYS("Allocations that were refused.") },
 	{ "note", CHARS_AT(ROW, note), FOR_PEOPLE });
@@ -532,7 +532,7 @@ static const struct record memory_moment_record = OBJECT_RECORD(MOMENT, "memory_
 	{ "rank", INTEGER_AT(MOMENT, rank), FOR_PROGRAMS, ALWAYS("The rank.") },
 	{ "device", INTEGER_AT(MOMENT, device), FOR_PROGRAMS, ALWAYS("The device.") },
 	{ "time_us", INTEGER_AT(MOMENT, time_us), FOR_PROGRAMS,
-		OR_NULL("Where it begins, in microseconds since 1970; null where events have no times.") },
+		OR_NULL("Start in microseconds since 1970; null if events have no times.") },
 	{ "active", INTEGER_AT(MOMENT, active_bytes), FOR_PROGRAMS,
 		ALWAYS("The most bytes that were asked for and active at once in it; below 0 when events are lost.") },
 	{ "reserved", INTEGER_AT(MOMENT, reserved_bytes), FOR_PROGRAMS,
@@ -555,7 +555,7 @@ static const struct record changed_record = OBJECT_RECORD(CHANGED, "memory_chang
 
 #define GROWTH struct growth
 static const struct record memory_growth_record = OBJECT_RECORD(GROWTH, "memory_growth",
-	"How a device changed since an earlier snapshot.",
+	"Changes of a device since an earlier snapshot.",
 	{ "rank", INTEGER_AT(GROWTH, rank), ALWAYS("The rank.") },
 	{ "device", INTEGER_AT(GROWTH, device), ALWAYS("The device.") },
 	{ "reserved_bytes", INTEGER_AT(GROWTH, reserved_bytes),

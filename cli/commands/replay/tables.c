@@ -599,7 +599,7 @@ const struct record replay_collective_record = OBJECT_RECORD(COLLECTIVE, "collec
 	{ "type", TEXT_AT(COLLECTIVE, match.type), ALWAYS("Its operation.") },
 	{ "how", ENUM_AT(COLLECTIVE, own.how, how_name), .has = is_own, IN_OBJECTS,
 		WORDS("args", "launch", "name", "unknown"),
-		ABOUT("How its type was found, as in `comm_resolution`.") },
+		ABOUT("Source of its type, as in `comm_resolution`.") },
 	{ NULL, FIELDS(of_group_record), .has = has_group },
 	{ "group", NAME_AT(COLLECTIVE, match.group), FOR_PEOPLE },
 	{ "seq", GET(FIELD_ANY, get_seq), FOR_PROGRAMS,
@@ -679,13 +679,13 @@ struct replay_unit {
 #define GATHERED IF_SET(UNIT, unit.gathers.kernels), FOR_PEOPLE
 #define REDUCED IF_SET(UNIT, unit.reduces.kernels), FOR_PEOPLE
 static const struct record unit_record = OBJECT_RECORD(UNIT, "unit_times",
-	"What one unit of FSDP costs in one phase, over all ranks and steps.",
+	"Cost of one FSDP unit in one phase, over all ranks and steps.",
 	{ "unit", TEXT_AT(UNIT, unit.unit), FOR_PROGRAMS,
 		OR_NULL("Its name, empty for the root; null where it is not known. Of FSDP1 `#N`, its place in the forward.") },
 	RUN_ROW(UNIT, run, FOR_PROGRAMS),
 	{ "phase", ENUM_AT(UNIT, unit.phase, fsdp_unit_phase_name), FOR_PROGRAMS,
 		WORDS("forward", "backward"),
-		OR_NULL("When it is used; null where that is not known.") },
+		OR_NULL("Phase in which it is used; null if unknown.") },
 	{ "pg", INTEGER_AT(UNIT, unit.pg), FOR_PROGRAMS,
 		OR_NULL("Size of the shard mesh, where the unit has several groups of parameters.") },
 	{ "gathers", COUNT_AT(UNIT, unit.gathers.count), FOR_PROGRAMS,
@@ -918,7 +918,7 @@ static const struct record class_record = OBJECT_RECORD(ROW, "kernel_class",
 		"Time of those that compute by that of all kernels that compute; absent where none does."));
 
 static const struct record kernel_record = OBJECT_RECORD(ROW, "kernel_times",
-	"What devices ran under one name, over all ranks and steps.",
+	"Device work of one name, over all ranks and steps.",
 	{ "kernel", TEXT_AT(ROW, key.name), FOR_PROGRAMS,
 		OR_NULL("The name, as the trace has it; null for the names beyond the limit `kernels` together.") },
 	{ "kernel", GET(FIELD_NAME, get_short_name), FOR_PEOPLE },
@@ -934,7 +934,7 @@ static const struct record kernel_record = OBJECT_RECORD(ROW, "kernel_times",
 		{ "cause", ENUM_AT(ROW, key.kind, fsdp_idle_cause_name), FOR_PROGRAMS,   \
 			WORDS("synchronisation", "allocation", "copy", "collective",     \
 				"data_loader", "launch", "host", "queued", "unknown"),   \
-			ALWAYS("What the thread did that launched what came next.") }, \
+			ALWAYS("Activity of the thread that launched the next work.") }, \
 		{ "cause", ENUM_AT(ROW, key.kind, cause_shown), FOR_PEOPLE },            \
 		{ "gaps", COUNT_AT(ROW, count),                                          \
 			ALWAYS("Number of gaps that it was a part of.") },               \
@@ -949,13 +949,13 @@ static const struct record kernel_record = OBJECT_RECORD(ROW, "kernel_times",
 						      ABOUT("The longest of them.") \
 	}
 static const struct record cause_record = OBJECT_RECORD(ROW, "idle_cause",
-	"What the device of one rank was idle for by one cause.",
+	"Idle time of the device of one rank, by cause.",
 	{ "rank", INTEGER_AT(ROW, key.rank), FOR_PROGRAMS, ALWAYS("The rank.") },
 	CAUSE_ROWS,
 	{ "of idle", NUMBER_AT(ROW, share), .digits = 1, .percent = true, FOR_PEOPLE },
 	LONGEST_ROW, { "meaning", ENUM_AT(ROW, key.kind, cause_meaning), FOR_PEOPLE });
 static const struct record idle_record = OBJECT_RECORD(ROW, "idle",
-	"What devices were idle for by one cause before one kernel or copy, over all ranks.",
+	"Idle time of devices before one kernel or copy, by cause, over all ranks.",
 	{ "kernel", TEXT_AT(ROW, key.name), FOR_PROGRAMS,
 		OR_NULL("The name of what the device did next, `(end)` after the last; null for the names beyond the limit `kernels` together.") },
 	{ "before", GET(FIELD_NAME, get_short_name), FOR_PEOPLE }, CAUSE_ROWS,
