@@ -103,8 +103,8 @@ static bool check_inputs(const struct command *command,
 		(command->inputs != INPUTS_RECORDINGS && command->inputs != INPUTS_NONE &&
 			command->inputs != INPUTS_WORDS))
 		return true;
-	usage_what(usage, "%s opens no checkpoint, so %s has no meaning", command->name,
-		chosen);
+	usage_what(usage, "%s does not open a checkpoint: %s cannot be used",
+		command->name, chosen);
 	usage_hint(usage, "omit it (fsdp-inspect help %s)", command->name);
 	return false;
 }
@@ -442,7 +442,7 @@ static enum usage_result read_entries(struct inputs *inputs, FILE *stream,
 			usage_what(usage, "%s: entry %llu %s", list,
 				(unsigned long long)(count + (size <= 0)),
 				size == 0  ? "is empty"
-				: size < 0 ? "is longer than any path"
+				: size < 0 ? "is too long for a path"
 					   : "is beyond the limit files");
 			usage_hint(usage, "a list of NUL-terminated paths: find -print0");
 			return USAGE_WRONG;

@@ -75,9 +75,9 @@ bool url_check(struct usage *usage, const char *command, const char *url)
 	int shown = (int)((size_t)(host - url) + path_size);
 
 	if (size == 0) {
-		usage_what(usage, "%.*s: the URL names nothing", shown, url);
+		usage_what(usage, "%.*s: the URL has no bucket or host", shown, url);
 	} else if (is_http && memchr(host, '@', size) != NULL) {
-		usage_what(usage, "a name and a password in a URL are not used");
+		usage_what(usage, "URLs with a user name or password are not supported");
 		usage_hint(usage,
 			"FSDP_INSPECT_HTTP_HEADER_FILE=FILE names a file with lines of headers");
 		return false;
@@ -86,7 +86,7 @@ bool url_check(struct usage *usage, const char *command, const char *url)
 			shown, url);
 	} else if (begins(url, "hf://datasets/") || begins(url, "hf://spaces/")) {
 		usage_what(
-			usage, "%.*s: only repositories of models are read", shown, url);
+			usage, "%.*s: only model repositories are supported", shown, url);
 	} else if (!url_has_directories(url) &&
 		   (path_size == size || host[path_size - 1] == '/')) {
 		usage_what(usage, "%.*s: HTTP has no directories", shown, url);
@@ -98,13 +98,13 @@ bool url_check(struct usage *usage, const char *command, const char *url)
 		port = port > 0 && host[port - 1] == ':' ? port - 1 : size;
 		if (!begins(url, "http://") || is_loopback(host, port))
 			return true;
-		usage_what(usage, "%.*s: http:// is read from this machine only", shown,
-			url);
+		usage_what(usage, "%.*s: http:// is accepted only for this machine",
+			shown, url);
 		usage_hint(usage, "fsdp-inspect %s https%.*s", command,
 			shown - (int)strlen("http"), url + strlen("http"));
 		return false;
 	}
-	usage_hint(usage, "give one like s3://BUCKET/PREFIX or hf://ORG/NAME");
+	usage_hint(usage, "example: s3://BUCKET/PREFIX or hf://ORG/NAME");
 	return false;
 }
 

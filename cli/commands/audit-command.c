@@ -438,7 +438,7 @@ static bool open_map(struct audit *audit, struct run *run)
 
 	if (options->map != NULL && options->merged == NULL)
 		return !refuse(run, "give both: --merged=OUT --map=NAME",
-			"--map is about --merged");
+			"--map needs --merged");
 	if (!typed_names_parse(&audit->sizes, &none, &options->sizes, &wrong))
 		return out_of_memory(run);
 	if (wrong != NULL)
@@ -524,7 +524,7 @@ static bool check_inputs(struct run *run, struct fsdp_error **ret_error)
 
 	if (run->common->part_count != 0 && audit->count > 0)
 		return refuse(
-			run, "audit them separately", "--part is of one checkpoint");
+			run, "audit them separately", "--part reads one checkpoint");
 	/* Each checkpoint below it is an input of its own. */
 	if (run->below != NULL)
 		return audit->level < FSDP_LEVEL_HEADERS ||

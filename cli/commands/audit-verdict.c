@@ -222,8 +222,8 @@ static void compare_tensor(struct compared_findings *findings, struct text name,
 
 static void find_extra(struct compared_findings *findings, struct text name)
 {
-	find_difference(findings, NAME_EXTRA, SEVERITY_WARNING, name, NULL,
-		"a tensor that was not expected");
+	find_difference(
+		findings, NAME_EXTRA, SEVERITY_WARNING, name, NULL, "unexpected tensor");
 }
 
 /* ---- --expect ---- */
@@ -598,7 +598,7 @@ static bool is_unchecked(
 }
 
 static const char *const wanted_list[FSDP_REASON_COUNT] = {
-	[FSDP_REASON_NEEDS_HEADERS] = "a look at all headers",
+	[FSDP_REASON_NEEDS_HEADERS] = "all headers",
 	[FSDP_REASON_NEEDS_DATA] = "--data",
 	[FSDP_REASON_NEEDS_VALUES] = "--data --values",
 	[FSDP_REASON_NEEDS_PLAN] = "a sharding plan",
@@ -606,9 +606,9 @@ static const char *const wanted_list[FSDP_REASON_COUNT] = {
 	[FSDP_REASON_NO_CRC] = "recorded checksums",
 	[FSDP_REASON_NO_DIGEST] = "a digest",
 	[FSDP_REASON_LIMIT] = "a higher limit",
-	[FSDP_REASON_UNREADABLE] = "files that can be read",
-	[FSDP_REASON_UNSUPPORTED] = "a format that is read",
-	[FSDP_REASON_UNLIKE] = "copies that are cut alike",
+	[FSDP_REASON_UNREADABLE] = "readable files",
+	[FSDP_REASON_UNSUPPORTED] = "a supported format",
+	[FSDP_REASON_UNLIKE] = "replicas with equal pieces",
 };
 
 bool note_not_evaluated(struct auditing *auditing)

@@ -1293,7 +1293,7 @@ static const char *objection(
 	if (options->tolerance == NULL)
 		return NULL;
 	if (!options->values)
-		return "--tol is about elements, which only --values compares";
+		return "--tol needs --values";
 	return read_tolerance(options->tolerance, values)
 		       ? NULL
 		       : "--tol needs two numbers that are not negative";

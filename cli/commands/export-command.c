@@ -185,7 +185,7 @@ static void refuse_sorts(struct exporting *exporting)
 		return;
 	if (options->prefix == NULL && find_average(exporting, average, sizeof average) &&
 		find_original(exporting, average, original, sizeof original))
-		run_refuse(exporting->run, "choose the one that is meant",
+		run_refuse(exporting->run, "choose one of them",
 			"%s and %s are two models with the same names and shapes: --prefix=%s or --prefix=%s",
 			original, average, original, average);
 	if (!options->adapter && !options->base && !is_adapter(exporting->run) &&
@@ -517,25 +517,25 @@ static const char *objection(const struct exporting *exporting)
 			? url_is(options->out)
 			: options->index_only &&
 				  helper_kind(exporting->run->path) != FSDP_REMOTE_LOCAL)
-		return "outputs are written to local files, and copied by the tools of the store";
+		return "outputs are local files; copy them with the tools of the store";
 	if (options->index_only)
 		return options->out != NULL || is_file
-			       ? "--index-only writes into the directory of the shards, and takes no -o and no --to"
+			       ? "--index-only writes into the directory of the shards: it excludes -o and --to"
 			       : NULL;
 	if (options->out == NULL)
 		return "export needs a directory or a file to write: -o OUT";
 	if (options->adapter && options->base)
 		return "--adapter excludes --base";
 	if (options->shard_bytes == 0)
-		return "--max-shard-size=0 leaves room for nothing";
+		return "--max-shard-size must be above 0";
 	if (strcmp(options->out, "-") == 0 && !is_file)
-		return "a directory cannot go to standard output: choose --to=safetensors, npy or raw";
+		return "a directory cannot be written to standard output: choose --to=safetensors, npy or raw";
 	if (strcmp(options->out, "-") == 0 && answer_is_machine(exporting->run) &&
 		exporting->run->common->outputs.count == 0)
 		return "standard output contains the tensors: write the answer to a file with --output=json=FILE";
 	if (is_file && options->out[0] != '\0' &&
 		options->out[strlen(options->out) - 1] == '/')
-		return "-o names a directory, and one file is to be written";
+		return "-o names a directory, but --to writes one file";
 	if (options->out[0] == '\0')
 		return "-o has an empty file name";
 	return NULL;
@@ -560,14 +560,14 @@ static void refuse_target(struct exporting *exporting)
 	there = stat(out, &status) == 0;
 	if (exporting->file == NULL && there && !S_ISDIR(status.st_mode))
 		run_refuse(exporting->run, "one file is written with --to=safetensors",
-			"%s is a file, and a directory is to be written", out);
+			"%s is a file, but export writes a directory", out);
 	if (exporting->file != NULL && there && !S_ISDIR(status.st_mode) &&
 		!S_ISREG(status.st_mode))
 		run_refuse(exporting->run, "-o - writes to standard output",
 			"%s is not a regular file", out);
 	if (exporting->file != NULL && there && S_ISDIR(status.st_mode))
 		run_refuse(exporting->run, "name a file in it",
-			"%s is a directory, and one file is to be written", out);
+			"%s is a directory, but export writes one file", out);
 	if (exporting->file == NULL && !there && temporary_why() != 0)
 		run_refuse(exporting->run,
 			temporary_why() == ENOENT

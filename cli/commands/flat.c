@@ -958,8 +958,8 @@ static void find_what(struct ledger *ledger)
 		refused += fsdp_unit(ledger->run->checkpoint, i).flat_refused;
 	if (refused > 0) {
 		run_note(ledger->run,
-			"%zu unit%s left out: the plan is not of this checkpoint (see the findings)",
-			refused, refused == 1 ? " is" : "s are");
+			"skipped %zu unit%s: the plan is not of this checkpoint (see the findings)",
+			refused, refused == 1 ? "" : "s");
 		ledger->status = STATUS_BAD;
 	}
 	if (ledger->unit_count == 0) {

@@ -586,7 +586,7 @@ static void fqns_begin_units(struct map *map)
 			"--bare needs a sharding plan: the checkpoint has no classes");
 	if (map->options->bare && with_inferred(map))
 		run_refuse(map->run, "omit one of them",
-			"--units=likely and --bare exclude each other: PyTorch's own map has no guesses");
+			"--units=likely and --bare exclude each other: PyTorch's own map has no inferred units");
 	if (with_inferred(map)) {
 		run_must(map->run, fsdp_inferred_units_new(
 					   map->run->checkpoint, &map->likely, NULL));

@@ -1191,7 +1191,7 @@ static void check_weights(struct latest *latest, struct run_candidate *candidate
 	}
 	if (example != NULL)
 		set_bad(candidate,
-			"it has no weights, and no file with weights has its numbers (%.200s has others)",
+			"the weights of this step are missing (%.200s belongs to another step)",
 			example);
 }
 

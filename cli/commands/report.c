@@ -1354,8 +1354,7 @@ static void check_one(const struct report *report, enum report_key key, const ch
 	if (below > 0)
 		run_refuse(report->run,
 			"give one of them: fsdp-inspect info lists them, latest names the newest",
-			"%s contains %zu checkpoints, and a page is about one", path,
-			below);
+			"%s contains %zu checkpoints, but a report has one", path, below);
 }
 
 /* A good checkpoint of a known architecture, in another format than from_pretrained()

@@ -281,8 +281,8 @@ static const void *find_placement(struct subject of, size_t placement, void *roo
 }
 
 #define PLACEMENT struct fsdp_placement
-static const struct record placement_record = OBJECT_RECORD(PLACEMENT, "placement",
-	"Placement of a tensor on a device mesh.",
+static const struct record placement_record =
+	OBJECT_RECORD(PLACEMENT, "placement", "Placement of a tensor on a device mesh.",
 		{ "placements", LIST_AT(PLACEMENT, texts, count, record_texts),
 			ALWAYS("Placement per mesh dimension, such as `Shard(dim=0)`.") },
 		{ "mesh", MADE_AT(PLACEMENT, mesh, find_mesh, mesh_ranks_record),

@@ -23,7 +23,7 @@ struct text {
 };
 
 enum value_type {
-	VALUE_ABSENT, /* unknown: left out of JSON, "-" in tables */
+	VALUE_ABSENT, /* unknown: omitted in JSON, "-" in tables */
 	VALUE_NULL,   /* known to be none */
 	VALUE_BOOL,
 	VALUE_COUNT,    /* a plain integer */

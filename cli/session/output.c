@@ -147,7 +147,7 @@ enum usage_result launcher_part(
 		return USAGE_GOOD;
 	if (command->join == NULL) {
 		usage_what(usage,
-			"%s has no --part: hash and audit --data are cut into parts",
+			"%s has no --part: only hash and audit --data have parts",
 			command->name);
 		usage_hint(usage, "omit it: %s reads with as many threads as -j sets",
 			command->name);
@@ -533,7 +533,7 @@ static enum usage_result usage_format(
 	else
 		usage_what(usage, "unknown output %s", name);
 	if (command->shapes == 0) {
-		usage_hint(usage, "%s prints its text as it is", command->name);
+		usage_hint(usage, "%s prints text only", command->name);
 		return USAGE_WRONG;
 	}
 	size_t size = sizeof fitting;

@@ -376,7 +376,7 @@ static void check_parts(struct joined_parts *joined, struct run *run)
 				"%s and %s are not of one run: checkpoint, command, options or number of parts differ",
 				results->path, results[i].path);
 		if (facts->part <= i)
-			run_refuse(run, "leave one of them out",
+			run_refuse(run, "omit one of them",
 				"%s and %s are both part %" PRIu64, results[i - 1].path,
 				results[i].path, facts->part);
 		if (facts->part != i + 1)

@@ -271,7 +271,7 @@ static void write_clocks(const struct run_lanes *lanes)
 		if (!clock.shared)
 			run_note(lanes->run,
 				"rank %" PRId64 " shares no collective with rank %" PRId64
-				", nor by way of others: it is drawn as if both began at once",
+				", even through other ranks: both are drawn with the same start",
 				one->rank, first->rank);
 	}
 }

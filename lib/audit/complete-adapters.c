@@ -271,7 +271,7 @@ static void check_rank(struct model *model)
 	}
 	if (parts->kept.count > 0)
 		report_affected(model, parts, FSDP_RULE_PARTIAL_TENSOR, NULL,
-			"%zu of %zu matrices have the rank %lld, and the other one of their pair has a multiple of it: they are the parts of one rank",
+			"%zu of %zu matrices have rank %lld, and the other matrix of each pair has a multiple of it: they are the shards of one rank",
 			parts->kept.count, of, (long long)parts->found);
 	if (turned->kept.count > 0)
 		report_affected(model, turned, FSDP_RULE_CONFIG_MISMATCH,
@@ -326,7 +326,7 @@ static void check_flat(struct model *model)
 	if (flat.kept.count > 0 && !model->failed)
 		report_affected(model, &flat, FSDP_RULE_FLATTENED_PARAMETER,
 			"gather the parameters before the adapter is saved",
-			"%zu of %zu matrices of the adapter are one row of numbers: the flat shards of one rank",
+			"%zu of %zu matrices of the adapter have 1 dimension: flat shards of one rank",
 			flat.kept.count, of);
 }
 

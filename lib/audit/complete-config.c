@@ -800,13 +800,13 @@ static void report_flat(struct model *model, uint32_t index, const struct widths
 	if (ranks > 0)
 		fsdp_complete_report(model, index, FSDP_RULE_FLATTENED_PARAMETER,
 			FSDP_ERROR + 1,
-			"the tensor is one row of %llu numbers: %u times these make the shape [%llu, %llu] of the configuration",
+			"tensor has 1 dimension (%llu elements): flat shard of one of %u ranks; config.json expects [%llu, %llu]",
 			FSDP_LLU(numel), ranks, FSDP_LLU(widths->vocab),
 			FSDP_LLU(widths->hidden));
 	else
 		fsdp_complete_report(model, index, FSDP_RULE_FLATTENED_PARAMETER,
 			FSDP_ERROR + 1,
-			"the tensor has 1 dimension (%llu elements), but this kind of module needs 2",
+			"tensor has 1 dimension (%llu elements), but this kind of module needs 2",
 			FSDP_LLU(numel));
 }
 
@@ -1066,12 +1066,12 @@ static void check_heads(struct model *model, struct widths *widths)
 		key, FSDP_LLU(value));
 	fsdp_find(model->findings, FSDP_RULE_CONFIG_MISMATCH,
 		FSDP_PLACE(.file = FSDP_SPAN("config.json"), .fix = next),
-		"%s %s %llu; q_proj of all layers has %llu rows, and k_proj and v_proj have %llu: it would be %llu",
+		"%s %s %llu, expected %llu: q_proj has %llu rows in all layers, k_proj and v_proj have %llu",
 		key,
 		fsdp_complete_get_value(model, text, key).kind == FSDP_TOKEN_INTEGER
 			? "is"
 			: "is not set and counts as",
-		FSDP_LLU(stated), FSDP_LLU(all), FSDP_LLU(rows), FSDP_LLU(value));
+		FSDP_LLU(stated), FSDP_LLU(value), FSDP_LLU(all), FSDP_LLU(rows));
 	widths->key_value = 0;
 }
 
@@ -1264,7 +1264,7 @@ static void check_stored_head(struct model *model, uint32_t index)
 	if (!is_plain(&embedding) || fsdp_is_same_shape(&head, &embedding))
 		return;
 	fsdp_complete_report(model, index, FSDP_RULE_TIE_MISMATCH, 0,
-		"the head has the shape %s, and the input embedding that it is tied to %s",
+		"lm_head has shape %s, the input embedding that is tied to it %s",
 		fsdp_show_shape(&head, ours), fsdp_show_shape(&embedding, theirs));
 }
 
@@ -1309,7 +1309,7 @@ static void check_absent_embedding(struct model *model)
 			.severity =
 				(are_tied(model) == 0 ? FSDP_ERROR : FSDP_WARNING) + 1,
 			.fix = "if the model ties them, also save it under the name of the input embedding; otherwise copy the embedding from the source model"),
-		"the head is stored, and no tensor is an input embedding: a loader that does not tie them makes a new one");
+		"the input embedding is missing, but the head is stored: loaders that do not tie them initialize it randomly");
 }
 
 /* ---- layers in two places ---- */

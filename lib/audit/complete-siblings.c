@@ -138,7 +138,7 @@ static void check_flat_parameters(struct model *model)
 			fsdp_span_ends(stored_name(model, i), FSDP_SPAN("_flat_param")))
 			fsdp_complete_report(model, i, FSDP_RULE_FLATTENED_PARAMETER,
 				FSDP_ERROR + 1,
-				"the tensor is FSDP's flat parameter of one rank: names and shapes of its parameters are not in the file");
+				"tensor is the flat parameter of one rank of FSDP: the file has no names and shapes of its parameters");
 	}
 }
 

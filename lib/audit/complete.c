@@ -930,16 +930,16 @@ void fsdp_complete_check_shape(
 	fsdp_show_shape(due, shape);
 	if (ranks > 1)
 		fsdp_complete_report(model, index, FSDP_RULE_PARTIAL_TENSOR, 0,
-			"the shape is %s and that of its siblings %s: 1/%u in dimension %u, as the piece of one of %u ranks",
+			"shape is %s, its siblings have %s: 1/%u in dimension %u, one of %u shards saved as the full tensor",
 			found, shape, ranks, dim, ranks);
 	else if (tensor.dims == 1 && due->dims > 1 && times > 0)
 		fsdp_complete_report(model, index, FSDP_RULE_FLATTENED_PARAMETER,
 			FSDP_ERROR + 1,
-			"the tensor is one row of numbers, %s: %u times these make the shape %s of its siblings",
-			found, times, shape);
+			"shape is %s, its siblings have %s: flat shard of one of %u ranks saved as the full tensor",
+			found, shape, times);
 	else if (tensor.dims == 1 && joined > 1)
 		fsdp_complete_report(model, index, FSDP_RULE_PARTIAL_TENSOR, 0,
-			"the shape is %s and that of its siblings %s: %u times as long, as copies of a replicated tensor joined",
+			"shape is %s, its siblings have %s: %u replicas concatenated",
 			found, shape, joined);
 }
 

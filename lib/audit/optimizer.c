@@ -234,7 +234,7 @@ static void report_entries(struct optim_groups *groups, const struct group_entry
 
 	fsdp_find(groups->checking->findings, FSDP_RULE_OPTIM_GROUPS,
 		FSDP_PLACE(.module = module_of(owner), .rank = owner->rank),
-		"the groups of the optimizer have parameter %s %s",
+		"the groups of the optimizer list parameter %s %s",
 		show_entry(entry, count, room), why);
 }
 
@@ -284,7 +284,7 @@ static void check_hole(
 			continue;
 		if (entries[i].number != due++) {
 			report_entries(groups, &entries[i], 1,
-				"and not each one below it, and PyTorch counts them from 0 without a gap");
+				"but not all lower numbers; PyTorch numbers parameters from 0 without gaps");
 			return;
 		}
 	}
@@ -353,7 +353,7 @@ static void report_strays(struct optim_groups *groups, const struct optim_owner 
 	if (owner->strays.count == 0)
 		return;
 	if (owner->strays.count > 1)
-		snprintf(others, sizeof others, "; %zu states are of such parameters",
+		snprintf(others, sizeof others, "; %zu states belong to such parameters",
 			owner->strays.count);
 	fsdp_find(groups->checking->findings, FSDP_RULE_OPTIM_GROUPS,
 		FSDP_PLACE(.tensor = owner->strays.names[0],
@@ -554,7 +554,7 @@ static void check_shapes(struct optimizer *optimizer)
 				!fsdp_is_same_shape(&parameter, &moment))
 				fsdp_check_report(checking, FSDP_RULE_OPTIM_STATE_SHAPE,
 					fsdp_check_name(checking, moment.name),
-					"the state has the shape %s, and its parameter %s",
+					"state has shape %s, its parameter %s",
 					fsdp_show_shape(&moment, found),
 					fsdp_show_shape(&parameter, due));
 		}
@@ -804,7 +804,7 @@ static void check_numbered_shapes(struct optimizer *optimizer)
 		2 * states >= optimizer->count)
 		fsdp_find(checking->findings, FSDP_RULE_OPTIM_STATE_SHAPE,
 			FSDP_PLACE(.fix = "use the optimizer of the same save"),
-			"%zu of %zu states of the optimizer have a shape that no parameter has: the optimizer belongs to another model",
+			"%zu of %zu optimizer states have a shape that no parameter has: the optimizer belongs to another model",
 			without, states);
 }
 

@@ -65,25 +65,25 @@ static void check_coo(struct fsdp_checking *checking, const struct fsdp_tensor *
 
 	if (indices->dims != 2 || values->dims == 0) {
 		REPORT(checking, tensor,
-			"the indices have %u dimensions and the values %u: there should be 2, and at least 1",
+			"indices have %u dimensions (expected 2), values have %u (expected at least 1)",
 			indices->dims, values->dims);
 		return;
 	}
 	sparse = (uint32_t)indices->shape[0];
 	dense = values->dims - 1;
 	if (indices->shape[1] != values->shape[0])
-		REPORT(checking, tensor, "there are %lld indices for %lld values",
+		REPORT(checking, tensor, "%lld indices for %lld values",
 			(long long)indices->shape[1], (long long)values->shape[0]);
 	else if (indices->shape[0] < 0 || indices->shape[0] > tensor->dims ||
 		 sparse + dense != tensor->dims)
 		REPORT(checking, tensor,
-			"%lld indexed dimensions and %u of values do not make the %u of the tensor",
+			"%lld indexed dimensions and %u of values, but the tensor has %u",
 			(long long)indices->shape[0], dense, tensor->dims);
 	else
 		for (uint32_t i = 0; i < dense; i++)
 			if (values->shape[1 + i] != tensor->shape[sparse + i]) {
 				REPORT(checking, tensor,
-					"dimension %u of the values has size %lld, that of the tensor %lld",
+					"dimension %u of the values has size %lld, the tensor has %lld there",
 					1 + i, (long long)values->shape[1 + i],
 					(long long)tensor->shape[sparse + i]);
 				return;
@@ -102,21 +102,21 @@ static void check_compressed(struct fsdp_checking *checking,
 		parts[2].dims < parts[0].dims + (blocks ? 2 : 0) ||
 		tensor->dims < batch + 2) {
 		REPORT(checking, tensor,
-			"the parts have %u, %u and %u dimensions, which do not make the %u of the tensor",
+			"the parts have %u, %u and %u dimensions, which do not fit the %u of the tensor",
 			parts[0].dims, parts[1].dims, parts[2].dims, tensor->dims);
 		return;
 	}
 	if (blocks)
 		block = parts[2].shape[parts[0].dims + !rows];
 	if (parts[2].shape[batch] != last_size(&parts[1]))
-		REPORT(checking, tensor, "there are %lld indices for %lld values",
+		REPORT(checking, tensor, "%lld indices for %lld values",
 			(long long)last_size(&parts[1]),
 			(long long)parts[2].shape[batch]);
 	if (block < 1)
 		REPORT(checking, tensor, "its blocks have no %s",
 			rows ? "rows" : "columns");
 	else if (last_size(&parts[0]) != tensor->shape[along] / block + 1)
-		REPORT(checking, tensor, "there are %lld pointers, but %lld %s",
+		REPORT(checking, tensor, "%lld pointers, but %lld %s",
 			(long long)last_size(&parts[0]),
 			(long long)(tensor->shape[along] / block),
 			rows ? "rows" : "columns");
@@ -132,7 +132,7 @@ static void check_quantized(
 		return;
 	if (quantizer.axis < 0 || quantizer.axis >= tensor->dims) {
 		REPORT(checking, tensor,
-			"it is quantised along axis %lld, but has %u dimensions",
+			"tensor is quantized along axis %lld, but has %u dimensions",
 			(long long)quantizer.axis, tensor->dims);
 		return;
 	}
@@ -143,8 +143,7 @@ static void check_quantized(
 
 		if (part.dims == 1 && part.shape[0] == due)
 			continue;
-		REPORT(checking, tensor,
-			"there are %llu %s along axis %lld, which has size %lld",
+		REPORT(checking, tensor, "%llu %s along axis %lld, which has size %lld",
 			FSDP_LLU(part.numel), i == 0 ? "scales" : "zero points",
 			(long long)quantizer.axis, (long long)due);
 		return;
@@ -195,12 +194,12 @@ static void check_state(struct fsdp_checking *checking, const struct fsdp_tensor
 		!dtype->is_floating && !dtype->is_complex)
 		fsdp_check_report(checking, FSDP_RULE_ODD_TENSOR_STATE,
 			fsdp_check_name(checking, tensor->name),
-			"it requires a gradient, which %s cannot have", dtype->name);
+			"tensor requires a gradient, which %s cannot have", dtype->name);
 	if (number != NULL && strlen(number) > 4 &&
 		strtoul(number + 1, NULL, 10) >= DEVICES_MOST)
 		fsdp_check_report(checking, FSDP_RULE_ODD_TENSOR_STATE,
 			fsdp_check_name(checking, tensor->name),
-			"it was saved from the device %.64s", tensor->device);
+			"tensor was saved from device %.64s", tensor->device);
 }
 
 /* safetensors: the framework that the header names. */
@@ -428,7 +427,7 @@ static void check_order(
 		disorder = find_disorder(all, indices.shape[0], indices.shape[1]);
 		if (disorder != 0)
 			REPORT(checking, tensor,
-				"it is marked as coalesced, but the indices of element %" PRId64
+				"marked as coalesced, but the indices of element %" PRId64
 				" are not in ascending order",
 				disorder);
 	}

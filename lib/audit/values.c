@@ -165,22 +165,22 @@ static void check_one(struct values_check *check, struct matrix *matrix)
 		fsdp_find(check->findings, FSDP_RULE_DEAD_VALUE,
 			FSDP_PLACE(.tensor = name, .severity = FSDP_ERROR + 1,
 				.fix = "use an earlier checkpoint, or save the model again"),
-			"all numbers are 0, as most numbers of the model are: the weights were never written");
+			"all values are 0, as are most values of the model: the weights were never written");
 	else if (values.constant)
 		fsdp_find(check->findings, FSDP_RULE_DEAD_VALUE, place,
-			"all numbers are %.9g%s", values.min + 0.0, /* never -0 */
+			"all values are %.9g%s", values.min + 0.0, /* never -0 */
 			values.min == 0 && fsdp_span_has_any(name, "lora_B")
 				? ": the adapter has no effect"
 				: "");
 	else if (values.max > HUGE_NUMBER || values.min < -HUGE_NUMBER)
 		fsdp_find(check->findings, FSDP_RULE_DEAD_VALUE, place,
-			"numbers from %.3g to %.3g: memory that was never written",
+			"values from %.3g to %.3g: memory that was never written",
 			values.min, values.max);
 	/* Numbers of eight bits are subnormal as soon as they are small. */
 	else if (fsdp_dtype(tensor.dtype)->storage_bytes >= 2 &&
 		 values.subnormals >= values.summed / 4 + 1)
 		fsdp_find(check->findings, FSDP_RULE_DEAD_VALUE, place,
-			"%llu of %llu numbers are subnormal: memory that was never written",
+			"%llu of %llu values are subnormal: memory that was never written",
 			FSDP_LLU(values.subnormals), FSDP_LLU(values.summed));
 	else
 		matrix->dead = false;
@@ -296,11 +296,11 @@ static void report_equal(struct values_check *check, uint32_t first)
 		FSDP_PLACE(.tensor = name_of(check, check->matrices[first].tensor));
 	if (left_out == 0)
 		fsdp_find(check->findings, FSDP_RULE_DUPLICATE_VALUES, place,
-			"equal byte for byte to %.*s; a pass-through merge?", (int)used,
-			names);
+			"equal byte for byte to %.*s; possibly a pass-through merge",
+			(int)used, names);
 	else
 		fsdp_find(check->findings, FSDP_RULE_DUPLICATE_VALUES, place,
-			"equal byte for byte to %.*s and %zu more; a pass-through merge?",
+			"equal byte for byte to %.*s and %zu more; possibly a pass-through merge",
 			(int)used, names, left_out);
 }
 

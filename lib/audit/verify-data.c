@@ -1083,7 +1083,7 @@ static bool check_file(struct fsdp_verify *verify, struct fsdp_verify_file *file
 			!is_same_time(after.st_ctim, before->st_ctim)))
 		fsdp_find(&verify->findings, FSDP_RULE_CHANGED_DURING_READ,
 			FSDP_IN(file, .offset = FSDP_UNKNOWN),
-			"it had %llu bytes, last written at %lld, and after it was read %llu bytes, last written at %lld seconds since 1970",
+			"file changed while it was read: %llu bytes, modified at %lld; then %llu bytes, modified at %lld (seconds since 1970)",
 			FSDP_LLU(before->st_size), (long long)before->st_mtim.tv_sec,
 			FSDP_LLU(after.st_size), (long long)after.st_mtim.tv_sec);
 	if (error == NULL) {
@@ -1344,8 +1344,8 @@ bool fsdp_verify_check_values(struct fsdp_verify *verify, struct fsdp_error **re
 			bool negative = m->min < 0;
 			const struct fsdp_dtype *dtype = fsdp_dtype(tensor.dtype);
 			if (strcmp(dtype->name, "bool") == 0 && m->max > 1)
-				report_impossible(
-					verify, i, m->max, "a truth is stored as 0 or 1");
+				report_impossible(verify, i, m->max,
+					"a boolean is neither 0 nor 1");
 			if (fsdp_span_is_any(name, squares) && negative)
 				report_impossible(verify, i, m->min,
 					"a mean of squares is negative");
@@ -1353,7 +1353,7 @@ bool fsdp_verify_check_values(struct fsdp_verify *verify, struct fsdp_error **re
 				(negative || infinite))
 				report_impossible(verify, i,
 					infinite ? (double)NAN : m->min,
-					"a count of steps is negative or not finite");
+					"a step count is negative or not finite");
 			if (fsdp_span_is_any(name, rates) && tensor.numel == 1 &&
 				tensor.role != FSDP_ROLE_PARAM && (negative || infinite))
 				report_impossible(verify, i,
@@ -1369,7 +1369,7 @@ bool fsdp_verify_check_values(struct fsdp_verify *verify, struct fsdp_error **re
 								      (2 * count - 1) /
 								      6))
 					report_impossible(verify, i, m->max,
-						"positions are not the numbers from 0 on, each once");
+						"positions are not 0, 1, 2 and so on");
 			}
 		}
 	}

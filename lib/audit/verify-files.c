@@ -471,7 +471,7 @@ static bool read_list(struct fsdp_verify *verify, const struct fsdp_source *sour
 {
 	if (source->size > LIST_MOST)
 		return fsdp_fail(ret_error, FSDP_ERROR_UNSUPPORTED, 0,
-			"a list of digests of %llu bytes is not read",
+			"list of digests is too large: %llu bytes",
 			FSDP_LLU(source->size));
 	return fsdp_source_read_all(
 		source, 0, source->size, &verify->arena, ret_text, ret_error);

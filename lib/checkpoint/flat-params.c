@@ -284,7 +284,7 @@ static bool fits(struct local *local, const struct held *held)
 		if (piece->strides == FSDP_NONE && shard_fits(held, box, &rank))
 			continue;
 		report_unit(local, held->unit, piece->rank, tensor->name,
-			"the plan cuts %llu elements over %u ranks, %llu each; the shard of rank %u has elements %lld-%lld",
+			"the plan shards %llu elements over %u ranks, %llu each; rank %u has elements %lld-%lld",
 			FSDP_LLU(held->cut.numel), held->cut.shards,
 			FSDP_LLU(held->cut.shard_numel), piece->rank, (long long)box[0],
 			(long long)(box[0] + box[1] - 1));

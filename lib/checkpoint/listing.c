@@ -94,7 +94,7 @@ static void add_file(struct listing *listing, struct fsdp_span folder,
 		fsdp_span_behind(whole, "/", &whole))
 		;
 	if (!fsdp_name_is_safe(whole))
-		refuse_line(listing, "has a name that cannot be that of a file");
+		refuse_line(listing, "has an invalid file name");
 	if (listing->files.count >= most) {
 		struct fsdp_error *error = NULL;
 		fsdp_fail_limit(&error, FSDP_LIMIT_FILES, most);
@@ -435,7 +435,7 @@ static void choose_folder(struct listing *listing)
 	check_copies(listing);
 	if (kept < count)
 		fsdp_reading_note(&opening->reading,
-			"read %.*s in the list, and not the %zu files elsewhere in it",
+			"read %.*s in the list; skipped %zu files elsewhere in it",
 			FSDP_TEXT_MOST(folder, 128), count - kept);
 }
 

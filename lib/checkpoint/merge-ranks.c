@@ -435,7 +435,7 @@ static void find_lacks(
 		FSDP_PLACE(.file = record->path, .rank = record->rank,
 			.tensor = fsdp_model_name(
 				model, fsdp_model_tensor(model, first)->name, scratch)),
-		"the file has no share of %u sharded tensor%s that other ranks have, this one in %.*s",
+		"file has no shard of %u tensor%s that other ranks have shards of, for example in %.*s",
 		count, count == 1 ? "" : "s", FSDP_TEXT_MOST(other->path, 256));
 }
 

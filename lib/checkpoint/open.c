@@ -232,7 +232,7 @@ static void pass_over(
 {
 	if (error != NULL)
 		fsdp_find(&looking->checkpoint->model.findings, FSDP_RULE_NOT_EVALUATED,
-			FSDP_PLACE(.file = name), "its pickles were not judged: %s",
+			FSDP_PLACE(.file = name), "skipped its pickles: %s",
 			fsdp_error_message(error));
 	fsdp_error_free(error);
 }

@@ -155,7 +155,7 @@ static bool use(struct opening *opening, struct fsdp_trace_reading *reading,
 		/* What stood below the last line that is there is not known. */
 		struct fsdp_error *error = NULL;
 		fsdp_fail(&error, FSDP_ERROR_DAMAGED, FSDP_UNKNOWN,
-			"the model printed in line %llu breaks off after %zu modules; those that were to follow are not shown",
+			"the model printed in line %llu is truncated after %zu modules",
 			FSDP_LLU(model.line), model.modules.count);
 		fsdp_error_add_kind(&error, "cut");
 		fsdp_error_add_hint(&error, "give the complete log, or export a plan");

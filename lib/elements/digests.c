@@ -74,7 +74,7 @@ static bool read_file(struct fsdp_manifest *manifest, struct fsdp_remote *remote
 		return false;
 	bool good = source.size <= MOST ||
 		    fsdp_fail(ret_error, FSDP_ERROR_UNSUPPORTED, FSDP_UNKNOWN,
-			    "a list of digests of %llu bytes is not read",
+			    "list of digests is too large: %llu bytes",
 			    FSDP_LLU(source.size));
 	good = good && fsdp_source_read_all(&source, 0, source.size, &manifest->arena,
 			       &text, ret_error);

@@ -284,7 +284,7 @@ static bool pack(struct fsdp_assembly *assembly, struct fsdp_error **ret_error)
 				part.sizes[k] == assembly->shape[k];
 		if (!whole)
 			return fsdp_fail(ret_error, FSDP_ERROR_UNSUPPORTED, FSDP_UNKNOWN,
-				"a tensor of several elements per byte is cut into pieces");
+				"tensors with several elements per byte in several pieces are not supported");
 	}
 	if (input->first % assembly->packed != 0)
 		return fsdp_fail(ret_error, FSDP_ERROR_USAGE, FSDP_UNKNOWN,
@@ -309,7 +309,7 @@ static bool prepare(struct fsdp_assembly *assembly, struct fsdp_error **ret_erro
 			"elements of this dtype have no known size");
 	if (!fsdp_mul(input->numel, dtype->storage_bytes, &bytes) || bytes > INT64_MAX)
 		return fsdp_fail(ret_error, FSDP_ERROR_DAMAGED, FSDP_UNKNOWN,
-			"the tensor claims more bytes than can be");
+			"size of the tensor overflows");
 	assembly->width = dtype->storage_bytes;
 	assembly->at = fsdp_min(input->first, input->numel);
 	assembly->end =
@@ -476,7 +476,7 @@ static bool unpack(const struct fsdp_assembly *assembly, struct fsdp_view *view,
 	if (!fsdp_view_is_contiguous(view) ||
 		view->storage_offset % assembly->packed != 0)
 		return fsdp_fail(ret_error, FSDP_ERROR_UNSUPPORTED, view->record,
-			"a tensor of several elements per byte is a strided view");
+			"strided views with several elements per byte are not supported");
 	view->storage_offset /= assembly->packed;
 	view->dims = 1;
 	view->shape[0] = assembly->shape[0];

@@ -324,7 +324,7 @@ static void choose_one(struct fsdp_export *plan,
 			fsdp_error_add_hint(&plan->error, "%s",
 				(tensor.flags & FSDP_TENSOR_FLATTENED) != 0
 					? "give the sharding plan (--plan), or omit it (--skip-unsupported)"
-					: "--skip-unsupported leaves such tensors out"));
+					: "--skip-unsupported skips such tensors"));
 	}
 	if (what != NULL)
 		why = FSDP_EXPORT_UNSUPPORTED;
@@ -335,10 +335,9 @@ static void choose_one(struct fsdp_export *plan,
 	uint64_t bytes;
 	if (!fsdp_mul(tensor.numel, fsdp_dtype(dtype)->storage_bytes, &bytes) ||
 		bytes > INT64_MAX)
-		must(plan,
-			fsdp_fail(&plan->error, FSDP_ERROR_DAMAGED, FSDP_UNKNOWN,
-				"a tensor claims %llu elements, more bytes than can be",
-				FSDP_LLU(tensor.numel)));
+		must(plan, fsdp_fail(&plan->error, FSDP_ERROR_DAMAGED, FSDP_UNKNOWN,
+				   "size of a tensor overflows (%llu elements)",
+				   FSDP_LLU(tensor.numel)));
 	uint32_t width = fsdp_dtype(dtype)->storage_bytes;
 	uint32_t width_read = fsdp_dtype(tensor.dtype)->storage_bytes;
 	unsigned rank = 0;
@@ -833,7 +832,7 @@ static void export_count(struct fsdp_export *plan)
 			facts->tensor_bytes > INT64_MAX)
 			must(plan,
 				fsdp_fail(&plan->error, FSDP_ERROR_DAMAGED, FSDP_UNKNOWN,
-					"the tensors claim more bytes than can be"));
+					"total size of the tensors overflows"));
 }
 
 static struct fsdp_span name_of_index(struct fsdp_export *plan)

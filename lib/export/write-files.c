@@ -1004,7 +1004,7 @@ static bool read_back(int descriptor, void *buffer, size_t size, uint64_t offset
 		ssize_t got = pread(descriptor, at, size, (off_t)offset);
 		if (got == 0)
 			return fsdp_fail(ret_error, FSDP_ERROR_SYSTEM, offset,
-				"the file that was written ends here: it lacks %zu bytes",
+				"output file is truncated here: %zu bytes are missing",
 				size);
 		if (got < 0 && errno != EINTR)
 			return fsdp_fail_errno(
@@ -1082,7 +1082,7 @@ static bool check_range(struct fsdp_writing *writing, struct rereader *reader,
 		found->words[1] == range->trait.words[1])
 		return true;
 	return fsdp_fail(ret_error, FSDP_ERROR_SYSTEM, stretch.offset,
-		"%.*s was read back with other bytes than were written",
+		"bytes of %.*s that were read back differ from those that were written",
 		FSDP_TEXT_MOST(item->name, 200));
 }
 
@@ -1123,7 +1123,7 @@ static bool check_head(struct fsdp_writing *writing, size_t index, unsigned char
 			writing->files[index].descriptor, buffer, part, at, ret_error);
 		if (good && memcmp(buffer, head.bytes + at, part) != 0)
 			good = fsdp_fail(ret_error, FSDP_ERROR_SYSTEM, at,
-				"the head of a file was read back with other bytes than were written");
+				"bytes of a header that were read back differ from those that were written");
 	}
 	free(head.bytes);
 	return good;
@@ -1405,7 +1405,7 @@ static bool write_stream(struct fsdp_writing *writing, struct fsdp_error **ret_e
 		return good;
 	}
 	return fsdp_fail(ret_error, FSDP_ERROR_USAGE, FSDP_UNKNOWN,
-		"several files cannot go into one stream");
+		"several files cannot be written to one stream");
 }
 
 bool fsdp_export_write(struct fsdp_export *plan, const struct fsdp_export_target *target,

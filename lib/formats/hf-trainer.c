@@ -222,7 +222,7 @@ static bool read_state(struct state_reader *reader, struct fsdp_error **ret_erro
 				: FSDP_RULE_METADATA_INCONSISTENT,
 			FSDP_PLACE(.file = FSDP_SPAN(STATE_FILE),
 				.offset = reader->token.offset),
-			"the state of training cannot be read to its end: a save that did not finish leaves it so");
+			"training state is truncated: the save did not finish");
 	return read;
 }
 

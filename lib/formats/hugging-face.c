@@ -90,7 +90,7 @@ static bool choose(const struct fsdp_folder *snapshots, struct fsdp_span revisio
 	}
 	return *ret_is_named || found.count == 1 ||
 	       fsdp_candidates_fail(
-		       &found, "snapshots, and refs/main names none of them", ret_error);
+		       &found, "snapshots, none of them in refs/main", ret_error);
 }
 
 static bool leads_to(struct fsdp_reading *reading, const struct fsdp_folder *folder,
@@ -417,7 +417,8 @@ static void read_entry(struct hf *hf)
 	struct fsdp_span key = fsdp_json_text_copy(token, scratch);
 	fsdp_json_walk_next(&hf->json);
 	if (token->kind != FSDP_SCAN_TEXT) {
-		report(hf, FSDP_RULE_SAFETENSORS_JSON, "the map names no file here");
+		report(hf, FSDP_RULE_SAFETENSORS_JSON,
+			"weight_map has no file name here");
 		fsdp_json_walk_skip(&hf->json);
 		return;
 	}

@@ -381,7 +381,7 @@ static void compare_rank(struct fsdp_plan_reading *plan,
 		if (fqn.data == NULL ||
 			full_name(plan, reading->unit->module, fqn) != name) {
 			report_span(plan, reading, rank, fqn,
-				"the plan's span is in place of one of %.*s",
+				"the plan has this span instead of one of %.*s",
 				FSDP_TEXT_MOST(expected, FSDP_PLAN_NAME_SHOWN));
 			return;
 		}

@@ -858,8 +858,8 @@ static void check_sorted(
 					.offset = fsdp_min(ranges[i].begin, end),
 					.length = bytes, .tensor = name),
 				hole && bytes == 1
-					? "%llu byte before the tensor belongs to none"
-				: hole ? "%llu bytes before the tensor belong to none"
+					? "%llu byte before the tensor is unreferenced"
+				: hole ? "%llu bytes before the tensor are unreferenced"
 				: bytes == 1
 					? "the tensor overlaps the tensor before it by %llu byte"
 					: "the tensor overlaps the tensor before it by %llu bytes",

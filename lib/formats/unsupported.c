@@ -594,7 +594,7 @@ static bool fail_file(const struct fsdp_look *look, struct fsdp_error **ret_erro
 			objects ? "FI3004" : "FI9002", FSDP_UNKNOWN,
 			objects ? "this is a NumPy array (.npy) of Python objects: loading it runs a pickle%s%.*s"
 				: "this is a NumPy array (.npy)%s%.*s",
-			header.size != 0 ? ": " : ", cut short",
+			header.size != 0 ? ": " : ", truncated",
 			FSDP_TEXT_MOST(header, 200));
 		return fsdp_error_add_hint(
 			ret_error, "load it with numpy.load(FILE, allow_pickle=False)");

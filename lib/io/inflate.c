@@ -90,7 +90,7 @@ static bool run(struct fsdp_inflate *stream, struct fsdp_error **ret_error)
 		else if (status == Z_BUF_ERROR && zlib->avail_in == 0 &&
 			 stream->left == 0)
 			return fail_broken(stream, "FI2003", ret_error,
-				"the deflated data stops in the middle");
+				"deflated data is truncated");
 		else if (status != Z_OK && status != Z_BUF_ERROR)
 			return fail_broken(stream, "FI2003", ret_error,
 				"the deflated data is corrupted");
@@ -103,7 +103,7 @@ bool fsdp_inflate_read(struct fsdp_inflate *stream, void *buffer, size_t size,
 {
 	if (size > stream->due)
 		return fsdp_fail(ret_error, FSDP_ERROR_USAGE, FSDP_UNKNOWN,
-			"%llu bytes are asked for where %llu are left", FSDP_LLU(size),
+			"%llu bytes requested, %llu left", FSDP_LLU(size),
 			FSDP_LLU(stream->due));
 	unsigned char *to = buffer;
 	while (size != 0) {

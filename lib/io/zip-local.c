@@ -348,7 +348,7 @@ static bool check_gap(struct check *check, uint64_t begin, uint64_t end)
 		find_gap(check, begin, end, true,
 			"have a header that the zip's directory does not list");
 	else if (end - begin > PADDING_MOST && !zero)
-		find_gap(check, begin, end, false, "belong to none of them");
+		find_gap(check, begin, end, false, "are unreferenced");
 	else if (end - begin > GAP_MOST)
 		find_gap(check, begin, end, false, "are too many for padding");
 	return true;

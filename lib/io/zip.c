@@ -398,7 +398,7 @@ static bool find_end64(struct tail *tail, struct end_record *record)
 		return true;
 	}
 	AMBIGUOUS(tail, locator,
-		"the ZIP64 locator points to byte %llu, where no record is",
+		"the ZIP64 locator points to byte %llu, but no record is there",
 		FSDP_LLU(at));
 	record->at = locator;
 	if (locator < END64)

@@ -403,7 +403,8 @@ static const struct fsdp_load_rule rules[] = {
 		.when = FSDP_LOAD_EXPECTS),
 	/* The reader looks up the position of an item; it does not check that pieces
 	 * cover a tensor once. */
-	FSDP_REFUSES(PIECES, .finding = "FI1024", .message = "{0} has no place in a file",
+	FSDP_REFUSES(PIECES, .finding = "FI1024",
+		.message = "{0} has no location in a file",
 		.fix = "copy .metadata again, or save again"),
 	FSDP_NOT_JUDGED(UNSUPPORTED, .finding = "FI3064", .ends = true,
 		.message = "{0} is outside of the directory and is not read"),

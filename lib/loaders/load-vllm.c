@@ -380,7 +380,7 @@ static const struct fsdp_load_rule rules[] = {
 	FSDP_READS_WEIGHTS(0),
 	FSDP_REFUSES(ADAPTER, .when = SEVERAL | ADAPTER_WEIGHTS | KNOWN, .unless = SGLANG,
 		.message =
-			"vLLM reads all .safetensors files: tensors of adapter_model.safetensors are not of the model",
+			"vLLM reads all .safetensors files: tensors of adapter_model.safetensors do not belong to the model",
 		.fix = "move the adapter to a directory of its own"),
 	FSDP_NOT_JUDGED(UNREAD_WEIGHTS, .when = SEVERAL, .ends = true, .fix = FSDP_NO_FIX,
 		.message =

@@ -119,8 +119,8 @@ static bool cut(struct fsdp_json_scan *scan, struct fsdp_json_token *token)
 		token->kind = FSDP_SCAN_CUT;
 		return true;
 	}
-	return fsdp_fail(scan->error, FSDP_ERROR_DAMAGED, token->offset,
-		"the JSON stops in the middle");
+	return fsdp_fail(
+		scan->error, FSDP_ERROR_DAMAGED, token->offset, "JSON is truncated");
 }
 
 static bool unexpected(struct fsdp_json_scan *scan, struct fsdp_json_token *token,

@@ -135,7 +135,7 @@ static bool pickle_fail_token(struct fsdp_error **ret_error, enum fault fault,
 			"the pickle has an unknown opcode 0x%02x", *at);
 	if (fault == UNENDED)
 		return fsdp_fail_rule(ret_error, FSDP_ERROR_DAMAGED, "FI3014", offset,
-			"the pickle stops inside the line of %s", name);
+			"pickle is truncated in the line of %s", name);
 	if (fault == NEGATIVE)
 		return fsdp_fail_rule(ret_error, FSDP_ERROR_DAMAGED, "FI3014", offset,
 			"the length of %s is negative", name);

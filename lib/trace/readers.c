@@ -299,7 +299,7 @@ static void check_order(struct fsdp_trace_reading *reading)
 	}
 	if (order->reused > 0)
 		FSDP_TRACE_FIND(reading, ORDER_REUSED_UNIT,
-			"%llu time%s a unit is used again in one forward (reused unit)",
+			"%llu time%s a unit was used again in one forward",
 			FSDP_LLU(order->reused), S(order->reused));
 	if (order->stopped_early > 0)
 		FSDP_TRACE_FIND(reading, ORDER_REUSED_UNIT,
@@ -361,8 +361,8 @@ static void check_trace(struct fsdp_trace_reading *reading)
 			(long long)recording->trailing_data_at);
 	if (recording->bad_dur > 0)
 		FSDP_TRACE_FIND(reading, TIMES_UNUSABLE,
-			"%llu event%s without times that can be used",
-			FSDP_LLU(recording->bad_dur), S(recording->bad_dur));
+			"%llu event%s without usable times", FSDP_LLU(recording->bad_dur),
+			S(recording->bad_dur));
 	if (recording->unpaired > 0)
 		FSDP_TRACE_FIND(reading, TIMES_UNUSABLE, "%llu %s without the other",
 			FSDP_LLU(recording->unpaired),
@@ -376,11 +376,11 @@ void fsdp_trace_check(struct fsdp_trace_reading *reading)
 		check_trace(reading);
 	else if (recording->memory != NULL && recording->truncated)
 		FSDP_TRACE_FIND(reading, RECORDING_TRUNCATED,
-			"the file ends in the middle of its history: only the memory in use at the end is known");
+			"truncated in the history: only the memory in use at the end is known");
 	else {
 		if (recording->truncated)
 			FSDP_TRACE_FIND(reading, RECORDING_TRUNCATED,
-				"compressed data ends early");
+				"compressed data is truncated");
 		for (size_t i = 0; i < recording->bad_line_count; i++)
 			FSDP_TRACE_FIND(reading, LINES_SKIPPED,
 				"line %llu cannot be read",
@@ -415,6 +415,6 @@ void fsdp_trace_check(struct fsdp_trace_reading *reading)
 		check_order(reading);
 	if (recording->fx != NULL && recording->fx->aborted.data != NULL)
 		FSDP_TRACE_FIND(reading, ORDER_ABORTED,
-			"the tracing broke off with %.*s: the lists are partial",
+			"tracing stopped at %.*s: the lists are incomplete",
 			FSDP_TEXT(recording->fx->aborted));
 }

@@ -848,7 +848,7 @@ void fsdp_recordings_notes(const struct fsdp_recordings *recordings,
 	if (lost != 0)
 		note(&to,
 			"%" PRIu64 " of %" PRIu64
-			" launches have no kernel here: lost by the profiler, or captured into a CUDA graph; compute is at least, idle at most what is shown",
+			" launches have no kernel here: lost by the profiler, or captured into a CUDA graph; the real compute time is longer, the idle time shorter",
 			lost, launches);
 	/* Kinds of events that are skipped, of the first recording that has any. */
 	for (size_t i = 0;

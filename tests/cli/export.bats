@@ -427,11 +427,11 @@ END
 	: > file
 	mkdir folder
 	run -2 export_to file "$SOURCE"
-	[[ "$output" == *"file is a file, and a directory is to be written"*"--to=safetensors"* ]]
+	[[ "$output" == *"file is a file, but export writes a directory"*"--to=safetensors"* ]]
 	run -2 export_to no/where "$SOURCE"
 	[[ "$output" == *"cannot make the directory: No such file or directory"* ]]
 	run -2 export_to folder --to=safetensors "$SOURCE"
-	[[ "$output" == *"folder is a directory, and one file is to be written"* ]]
+	[[ "$output" == *"folder is a directory, but export writes one file"* ]]
 	holds folder
 	small 1m
 	mount -o remount,ro small
@@ -469,7 +469,7 @@ END
 
 @test "a shard of no bytes is refused" {
 	run -2 export_to out --max-shard-size=0 "$SOURCE"
-	[[ "$output" == *"leaves room for nothing"* ]]
+	[[ "$output" == *"must be above 0"* ]]
 	[ ! -e out ]
 }
 

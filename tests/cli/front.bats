@@ -252,7 +252,7 @@ refused() {
 	for words in "replay --plan=x y" "order --raw y" "rules --no-plan" "help --separate" "version --range=0"; do
 		inspect $words
 		refused
-		[[ $stderr == *"has no meaning"* ]]
+		[[ $stderr == *"cannot be used"* ]]
 	done
 }
 

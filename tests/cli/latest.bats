@@ -156,7 +156,7 @@ latest() {
 	cp "$state" run/checkpoint.0.20.pt
 	latest --all run
 	[ "$status" -eq 0 ]
-	[[ $output == *"checkpoint.0.20.pt"*bad*"it has no weights, and no file with weights has its numbers (Model.0.10.pt has others)"* ]]
+	[[ $output == *"checkpoint.0.20.pt"*bad*"the weights of this step are missing (Model.0.10.pt belongs to another step)"* ]]
 	[[ $output =~ checkpoint.0.10.pt\ +good ]]
 	cp "$weights" run/Model.0.20.pt
 	latest --all run

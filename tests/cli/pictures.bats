@@ -130,7 +130,7 @@ valid_chrome() {
 	gzip -dc "$1" > alone_rank0.json
 	gzip -dc "$2" | sed 's/"Process Group Name": *"[^"]*"/"Process Group Name": "other"/g; s/nccl/rccl/g' > alone_rank1.json
 	"$bin" replay -o chrome=apart.json alone_rank0.json alone_rank1.json 2> notes
-	grep "rank 1 shares no collective with rank 0, nor by way of others: it is drawn as if both began at once" notes
+	grep "rank 1 shares no collective with rank 0, even through other ranks: both are drawn with the same start" notes
 	jq -e '[.otherData.clocks[].aligned] == [true, false]' apart.json
 	valid_chrome apart.json
 	"$bin" replay -q -o chrome=twice.json "$1" "$2" alone_rank0.json

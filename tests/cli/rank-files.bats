@@ -152,7 +152,7 @@ message() {
 	cp "$TESTDATA"/fsdp2/w4-tp/checkpoint/rank[012].pt two/
 	cp "$TESTDATA"/fsdp2/w4-empty-shard/checkpoint/rank3.pt two/
 	[[ $(rules two) == *FI1031* ]]
-	[[ $(message FI1031 two) == "the file has no share of "*" that other ranks have, this one in rank"* ]]
+	[[ $(message FI1031 two) == "file has no shard of "*" that other ranks have shards of, for example in rank"* ]]
 }
 
 @test "a plan of another world size is said for rank files" {

@@ -217,9 +217,9 @@ def fake():
 def usage():
     wrong = {}
     for words, message in ((["https://u:p@host/x"], "a name and a password"), (["https://host/x/"], "HTTP has no directories"),
-                           (["http://host.example/x"], "from this machine only"), (["hf://datasets/a/b"], "only repositories of models"),
+                           (["http://host.example/x"], "only for this machine"), (["hf://datasets/a/b"], "only model repositories"),
                            (["s3://b/x//y"], "a part of the URL is empty"), (["s3://b/../y"], "a part of the URL is empty"),
-                           (["s3://"], "names nothing"), (["ssh://host/x"], "URLs are not supported"),
+                           (["s3://"], "no bucket or host"), (["ssh://host/x"], "URLs are not supported"),
                            (["wandb://a/b"], "URLs are not supported")):
         status, out, err = run(["info", *words])
         if status != 2 or message not in err or ":p@" in err:

@@ -322,7 +322,7 @@ def check_recordings():
 def check_failures():
     assert run("report", "nowhere").returncode == 2
     several = run("report", "runs/dcp-half-written/run")
-    assert several.returncode == 2 and not several.stdout and b"contains 3 checkpoints, and a page is about one" in several.stderr, several
+    assert several.returncode == 2 and not several.stdout and b"contains 3 checkpoints, but a report has one" in several.stderr, several
     assert run("report", "runs/dcp-half-written/run", "demo/step-1234").returncode == 2
     assert run("report", "--trace=nowhere", "demo/step-1234").returncode == 2
     with tempfile.NamedTemporaryFile(suffix=".json") as broken:

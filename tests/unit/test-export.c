@@ -156,7 +156,7 @@ static void a_claim_of_too_many_bytes_is_refused(void **state)
 	const int64_t shape[] = { INT64_C(1) << 61, 2 };
 	tensor_by_hand(checkpoint, "w", "float64", FSDP_ROLE_PARAM, shape, 2);
 	freeze_by_hand(checkpoint);
-	refused(checkpoint, &options, "more bytes than can be");
+	refused(checkpoint, &options, "size of a tensor overflows");
 }
 
 static void bytes_are_added_up_with_care(void **state)
@@ -168,7 +168,7 @@ static void bytes_are_added_up_with_care(void **state)
 	parameter(checkpoint, "b", INT64_MAX);
 	parameter(checkpoint, "c", INT64_MAX);
 	freeze_by_hand(checkpoint);
-	refused(checkpoint, &options, "more bytes than can be");
+	refused(checkpoint, &options, "total size of the tensors overflows");
 }
 
 /* ---- names ---- */

@@ -105,7 +105,7 @@ static void what_is_no_document(void **state)
 		{ "{}\nx", "line 2, column 1: more bytes after the end of the JSON", 3 },
 		{ "{} {}", "line 1, column 4: more bytes after the end of the JSON", 3 },
 		{ "1, 2", "line 1, column 2: more bytes after the end of the JSON", 1 },
-		{ "{\"a\":", "line 1, column 6: the JSON stops in the middle", 5 },
+		{ "{\"a\":", "line 1, column 6: JSON is truncated", 5 },
 		{ "[\"\xff\"]", "line 1, column 2: a text that is not UTF-8", 1 },
 		{ "{\"\xff\":1}", "line 1, column 2: a text that is not UTF-8", 1 },
 		{ "[NaN]", "line 1, column 2: a word that JSON does not have", 1 },

@@ -395,7 +395,7 @@ static void dead_weights_are_told(void **state)
 	for (size_t i = 0; i < NUMBERS; i++)
 		trained[2][i] = 0;
 	assert_int_equal(check_made("FI2011", message), 1);
-	assert_string_equal(message, "layers.2.up_proj.weight: all numbers are 0");
+	assert_string_equal(message, "layers.2.up_proj.weight: all values are 0");
 	make_layers(5);
 	for (size_t i = 0; i < NUMBERS; i++)
 		trained[2][i] = 0.5f;
@@ -407,7 +407,7 @@ static void dead_weights_are_told(void **state)
 	for (size_t i = 0; i < NUMBERS / 4 + 1; i++)
 		trained[4][i] = 1e-41f;
 	assert_int_equal(check_made("FI2011", message), 1);
-	assert_non_null(strstr(message, "17 of 64 numbers are subnormal"));
+	assert_non_null(strstr(message, "17 of 64 values are subnormal"));
 	make_layers(5);
 	for (size_t i = 0; i < NUMBERS / 4; i++)
 		trained[4][i] = 1e-41f;
@@ -447,7 +447,7 @@ static void equal_layers_are_told(void **state)
 	memcpy(trained[3], trained[1], sizeof *trained);
 	assert_int_equal(check_made("FI2012", message), 1);
 	assert_string_equal(message,
-		"layers.1.up_proj.weight: equal byte for byte to layers.3.up_proj.weight, layers.4.up_proj.weight; a pass-through merge?");
+		"layers.1.up_proj.weight: equal byte for byte to layers.3.up_proj.weight, layers.4.up_proj.weight; possibly a pass-through merge");
 	/* Another name is no other layer. */
 	make_layers(3);
 	make("other.up_proj.weight", "F32", trained[0], sizeof *trained, NUMBERS);

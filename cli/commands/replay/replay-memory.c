@@ -719,8 +719,8 @@ static bool is_answerable(const struct replay *replay)
 
 	if (options->by != NULL || options->steps != NULL || options->percentiles ||
 		options->fail_if.count != 0 || strcmp(options->style, "default") != 0)
-		return !refuse(replay->run, "leave that option out",
-			"--memory shows no times: --by, --steps, --percentiles, --style and --fail-if do not go with it");
+		return !refuse(replay->run, "omit that option",
+			"--memory shows no times: it excludes --by, --steps, --percentiles, --style and --fail-if");
 	if (out_only_times(replay->run->out))
 		return !refuse(replay->run,
 			"--timeline=N -o csv has the course of memory",
@@ -762,10 +762,9 @@ bool replay_memory(struct replay *replay, struct fsdp_error **ret_error)
 				other += one->memory->devices[j].other_events;
 			if (other != 0)
 				run_note(replay->run,
-					"%s: %" PRIu64
-					" event%s of an unknown action %s passed over",
-					one->path, other, other == 1 ? "" : "s",
-					other == 1 ? "is" : "are");
+					"%s: skipped %" PRIu64
+					" event%s of an unknown action",
+					one->path, other, other == 1 ? "" : "s");
 		}
 		run_begin(replay->run, status);
 		show_text(&all);

@@ -401,8 +401,8 @@ static bool prepare(struct run *run, struct fsdp_recording_options *options)
 		return !refuse(run, "numbers and ranges: 3,10-19",
 			"--steps '%s' cannot be read", replay->steps);
 	if (replay->timeline > 0 && replay->timeline != REPLAY_CELLS && !replay->memory)
-		return !refuse(run, "leave the number out",
-			"--timeline=N needs --memory: of traces it always has sixty cells");
+		return !refuse(run, "omit the number",
+			"--timeline=N needs --memory: a timeline of a trace has sixty cells");
 	options->steps = prepared->steps;
 	options->timeline = replay->timeline > 0;
 	options->spans = out_times(run->out) || advises || strcmp(by, "group") == 0;

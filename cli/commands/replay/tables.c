@@ -1225,7 +1225,7 @@ bool replay_show_table(struct replay *run)
 	if (none == NULL || count != 0)
 		return good;
 	if (!run->totals.has_traces)
-		none = "SimpleProfiler records calls by type alone: leave --by out";
+		none = "SimpleProfiler records calls by type only: omit --by";
 	if (answer_has_output(run->run, "text"))
 		out_line(run->run->out, NULL, "%s", none);
 	else

@@ -722,7 +722,7 @@ static bool check_dtype(const struct trial *trial, fsdp_ref state)
 		good &= !has_objects(trial, value);
 	if (!good)
 		FIND(trial, PICKLE_NESTED_LOADER, FSDP_ERROR,
-			"a type of numpy mixes Python values with numbers, or its flags are those of another type");
+			"a NumPy dtype mixes Python values with numbers, or has the flags of another dtype");
 	return good;
 }
 

@@ -660,7 +660,7 @@ static bool read(struct fsdp_reading *reading, const struct fsdp_look *look,
 		/* Its tensors are listed; what its code would do is not judged. */
 		struct fsdp_error *error = NULL;
 		fsdp_fail(&error, FSDP_ERROR_UNSUPPORTED, FSDP_UNKNOWN,
-			"the code of a TorchScript archive is not judged");
+			"the code of a TorchScript archive is not checked");
 		fsdp_error_add_path(&error, (const char *)file->file.data);
 		fsdp_error_add_rule(&error, "FI9006");
 		fsdp_error_add_hint(&error,
