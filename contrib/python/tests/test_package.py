@@ -281,7 +281,7 @@ class ValuesTest(unittest.TestCase):
         for _ in range(2):  # the process goes on after an error
             with self.assertRaises(fsdp_inspect.Damaged) as raised:
                 ck["model.a.weight"][:]
-        self.assertEqual((raised.exception.rule, raised.exception.hint), ("FI4001", "download this file again"))
+        self.assertEqual((raised.exception.rule, raised.exception.hint), ("FI4001", "git lfs pull"))
         self.assertTrue(raised.exception.message.startswith("this is a Git LFS pointer"))
 
     def test_threads_and_processes(self):

@@ -1077,13 +1077,14 @@ static bool report_placeholder(
 		!fsdp_folder_source(dcp->folder, path, &source, NULL) ||
 		!fsdp_source_read(&source, 0, head, (size_t)file->size, NULL))
 		return false;
-	const char *what = fsdp_foreign_placeholder(
-		fsdp_span(head, (size_t)file->size), dcp->reading->scratch);
+	struct fsdp_span body = fsdp_span(head, (size_t)file->size);
+	const char *what = fsdp_foreign_placeholder(body, dcp->reading->scratch);
 	if (what == NULL)
 		return false;
 	fsdp_find(&dcp->reading->model->findings, FSDP_RULE_NOT_A_CHECKPOINT,
-		FSDP_PLACE(.file = path), "this is %s; the metadata needs %llu bytes",
-		what, FSDP_LLU(file->needed));
+		FSDP_PLACE(.file = path, .fix = fsdp_foreign_placeholder_fix(body)),
+		"this is %s; the metadata needs %llu bytes", what,
+		FSDP_LLU(file->needed));
 	return true;
 }
 
