@@ -323,7 +323,9 @@ static const struct record below_record = OBJECT_RECORD(struct run, "checkpoints
  * row per checkpoint. */
 static void below_show(struct run *run)
 {
-	static const struct table LIKE = { .key = "below", .main = true };
+	static const struct table LIKE = {
+		.key = "below", .main = true, .one_line = true
+	};
 	size_t all = fsdp_discover_count(run->below), good = 0, count = 0;
 	struct below_row *rows = run_memory(run, all, sizeof *rows);
 

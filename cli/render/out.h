@@ -635,6 +635,7 @@ struct table {
 	bool machine_only;
 	bool rows_only;
 	bool as_text;             /* rows_only, with the columns that people see */
+	bool one_line;            /* text truncates the sentence at the end of a row */
 	bool tree;                /* its rows are nodes: out_node */
 	const char *const *heads; /* of a tree: what text writes above the values before
 				     its nodes; the last is NULL */

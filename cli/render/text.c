@@ -20,7 +20,8 @@
  */
 enum {
 	GRID_GAP = 2,       /* between columns */
-	SENTENCE_ROOM = 30, /* columns in which a sentence is worth breaking */
+	SENTENCE_ROOM = 30, /* columns in which a sentence is worth breaking … */
+	SHORT_ROOM = 12,    /* … or shortening */
 	BREAK_INDENT = 4,   /* of the further lines of a row */
 };
 
@@ -55,13 +56,13 @@ struct grid {
 	struct writer kept; /* cells: a head each, then escaped text */
 	size_t kept_rows;
 	bool has_widths; /* widths are known */
+	bool one_line;   /* a sentence at the end of a row is truncated, not continued */
 	size_t slack;    /* columns of the terminal that no cell needed */
 	size_t cell;     /* offset of the head of the open cell in kept */
 	size_t cell_index;
 	size_t hidden; /* bytes of it that take no columns */
 };
 
-/* Escaped text in at most `columns`: the middle goes. Returns the columns taken. */
 /*
  * Makes the columns of a table fit the terminal, where names give way, but never so that
  * two of them look alike:
@@ -74,7 +75,7 @@ struct grid {
  *	column narrowed but those that are wider than a line.
  */
 
-/* ---- Shortens long texts in the middle ---- */
+/* Escaped text in at most `columns`: the middle goes. Returns the columns taken. */
 static size_t grid_put_short(
 	struct writer *writer, const char *data, size_t size, size_t columns, bool ascii)
 {
@@ -499,6 +500,14 @@ static bool goes_on(const struct grid *grid, const struct grid_column *column,
 static size_t print_cell(struct grid *grid, const struct grid_column *column,
 	struct cell cell, const char *text, size_t at)
 {
+	if (goes_on(grid, column, &cell, at) && grid->one_line) {
+		size_t width = (size_t)grid->looks->width;
+		size_t room = at < width ? width - at : 0;
+		writer_put(grid->to, text,
+			width_front(text, cell.size, room > 3 ? room - 3 : 0));
+		writer_text(grid->to, "...");
+		return room;
+	}
 	if (goes_on(grid, column, &cell, at)) {
 		/* A node of a tree continues below its name. */
 		size_t spaces = 0;
@@ -530,7 +539,8 @@ static const char *print_row(struct grid *grid, const char *data)
 		size_t width = 0;
 		if (column->breaks ||
 			(column != grid->columns && goes_on(grid, column, &cell, at) &&
-				at + SENTENCE_ROOM > (size_t)grid->looks->width)) {
+				at + (grid->one_line ? SHORT_ROOM : SENTENCE_ROOM) >
+					(size_t)grid->looks->width)) {
 			due = true;
 			pending = at = grid->indent + BREAK_INDENT;
 			/* "-" alone is worth no line. */
@@ -951,6 +961,7 @@ static void table_begin(struct out *out, const struct table *table)
 		return;
 	columns_for_text(table, &text->columns);
 	text->row_count = 0;
+	text->grid.one_line = table->one_line;
 	if (table->tree) {
 		tree_begin(text, table);
 		return;
