@@ -675,7 +675,7 @@ static enum usage_result look_near_inputs(struct inputs *inputs)
 	return USAGE_GOOD;
 }
 
-/* What is not to be shown is cut off where it was typed, so that nothing can show it. */
+/* What is not to be shown is removed where it was typed, so that nothing can show it. */
 static enum usage_result add_url(struct inputs *inputs, const struct arguments *arguments,
 	const char *url, struct usage *usage)
 {

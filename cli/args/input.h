@@ -33,7 +33,7 @@ struct arguments;
 
 /*
  * A line to type instead of the one that was typed: "fsdp-inspect" and words, each quoted
- * as a shell takes it. What does not fit is cut off.
+ * as a shell takes it. What does not fit is truncated.
  */
 struct retyped {
 	char text[300];

@@ -221,7 +221,7 @@ static size_t picture_room(int width, size_t used)
 	return room < 3 ? 3 : room;
 }
 
-/* As many as there is room for, the middle left out. */
+/* As many as there is room for, without the middle. */
 static void draw_row(const struct picture *picture, struct out *out, size_t room)
 {
 	size_t count = picture->columns;

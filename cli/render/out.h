@@ -298,8 +298,8 @@ struct column {
 	unsigned needs : 4; /* bytes at needs_at: it is not there if all of them are 0 */
 	bool counted : 1, narrow : 1; /* lists: they have one; it is a uint32_t, not a
 					 size_t */
-	bool always : 1;              /* it is never left out */
-	bool null : 1;                /* what is absent is null, and not left out */
+	bool always : 1;              /* it is never omitted */
+	bool null : 1;                /* what is absent is null, and not omitted */
 	bool reads : 1;               /* computing it reads data */
 	bool listed : 1;              /* list_words() has all its words */
 	bool percent : 1, times : 1;  /* " %" or "x" follows a number in text */

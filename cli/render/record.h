@@ -210,7 +210,7 @@ struct record {
 #define ABOUT(text) .about = (text)
 /* The same of one that is null when absent. */
 #define OR_NULL(text) .null = true, .about = (text)
-/* The same of one that is never left out. */
+/* The same of one that is never omitted. */
 #define ALWAYS(text) .always = true, .about = (text)
 /* Of a field that is one of these words. */
 #define WORDS(...)                     \

@@ -37,7 +37,7 @@ struct grid_column {
 	size_t prefix, suffix; /* bytes that all names share and that are omitted */
 	bool spills;           /* names that do not fit get a line of their own */
 	bool breaks;           /* begins a further line of the row */
-	bool may_go, used;     /* left out where no row has a value for it */
+	bool may_go, used;     /* omitted where no row has a value for it */
 };
 
 /* A cell as it is kept: this, then its text. */

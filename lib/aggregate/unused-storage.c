@@ -433,7 +433,7 @@ static uint64_t extent(
 	return elements;
 }
 
-/* Bytes beyond the storage are cut off. */
+/* Bytes beyond the storage do not count. */
 static void set_range(
 	struct view *view, uint64_t item, uint64_t first_element, uint64_t elements)
 {

@@ -83,7 +83,7 @@ struct model {
 	struct stack *stacks; /* what is above before what is below */
 	size_t stack_count;
 	uint32_t tensor_count, setting_count;
-	uint32_t *folded;        /* of each tensor, in `names`; FSDP_NONE: left out */
+	uint32_t *folded;             /* of each tensor, in `names`; FSDP_NONE: omitted */
 	uint32_t *patterned;          /* the same in `patterns` */
 	unsigned char *reported;      /* of each tensor: a finding is about its shape */
 	struct fsdp_table gone;       /* folded names that a finding says are missing */

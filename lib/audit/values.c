@@ -50,7 +50,7 @@ struct values_check {
 	struct matrix *matrices; /* in the order of tensors */
 	uint32_t *order;         /* of the same, by kind */
 	size_t count;
-	bool is_zero; /* most numbers of the model are 0, adapters left out */
+	bool is_zero; /* most numbers of the model are 0, without adapters */
 };
 
 /* ---- selection of tensors ---- */

@@ -69,7 +69,7 @@ void fsdp_find_list(struct fsdp_findings *findings, enum fsdp_rule_index rule,
 	const struct fsdp_place_of *place, const char *format, va_list arguments)
 	__attribute__((format(printf, 4, 0)));
 
-/* Bytes of a text of the input, for a message; more are cut off. */
+/* Bytes of a text of the input, for a message; longer ones are truncated. */
 enum { FSDP_SHOWN = 260 };
 
 /* That text in a message, into which it goes as a string: a NUL, which would end it, is

@@ -506,7 +506,7 @@ bool fsdp_flat_find(const struct fsdp_flat_cut *cut, uint64_t element, uint32_t 
 
 /*
  * The entries of a FlatParameter under the arithmetic above. Entries are
- * numbered from 0 within their flat parameter; they begin at 0 and leave nothing out.
+ * numbered from 0 within their flat parameter; they begin at 0 without gaps.
  */
 struct fsdp_flat_cut fsdp_ledger_cut(const struct fsdp_flat_record *flat);
 

@@ -394,7 +394,7 @@ static void freeze_compare(
 			compare_facts(&compare, planned);
 			continue;
 		}
-		/* Tied names may be left out; so may buffers that are not persistent. */
+		/* Tied names may be missing; so may buffers that are not persistent. */
 		if (planned->shared_with != FSDP_NONE || compare.flattened ||
 			(planned->is_buffer && !planned->persistent))
 			continue;

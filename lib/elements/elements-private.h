@@ -392,7 +392,7 @@ struct fsdp_segment {
 	bool has_crc, deflated;
 };
 
-/* Left out, true, if it overlaps those before. False: out of memory. */
+/* Skipped, true, if it overlaps those before. False: out of memory. */
 bool fsdp_segments_add(struct fsdp_vec *segments, const struct fsdp_segment *segment);
 
 /* Bytes of a segment's content that are one piece of a tensor. */
@@ -432,7 +432,7 @@ struct fsdp_pass_file {
 	size_t view_count;
 	bool hashed; /* the SHA-256 of the file is wanted: one thread reads it */
 
-	/* Afterwards; segments and views that an error cut off are unknown. */
+	/* Afterwards; segments and views that an error truncated are unknown. */
 	struct fsdp_error *error;  /* why bytes could not be read, or NULL */
 	struct fsdp_pass_bad *bad; /* in order of segments */
 	size_t bad_count, bad_room;

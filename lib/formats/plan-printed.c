@@ -130,7 +130,7 @@ static bool add_unit(struct making *making, uint32_t index)
 	uint32_t module = index;
 	if (members == NULL)
 		return false;
-	/* The module in a wrapper of FSDP1; itself, if the print breaks off before it. */
+	/* The module in a wrapper of FSDP1; itself, if the print ends before it. */
 	if (wraps && index + 1 < making->printed->modules.count &&
 		module_at(making, index + 1)->parent == index &&
 		fsdp_span_is(module_at(making, index + 1)->name, "_fsdp_wrapped_module"))

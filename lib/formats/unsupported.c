@@ -173,7 +173,7 @@ const char *fsdp_foreign_placeholder(struct fsdp_span head, struct fsdp_arena *a
 		}
 		snprintf(size, sizeof size, unit == 0 ? "%.0f %s" : "%.1f %s", value,
 			units[unit]);
-		/* One without its size is cut; of an empty file there is none. */
+		/* One without its size is truncated; of an empty file there is none. */
 		snprintf(text, sizeof text,
 			real != 0 ? "a Git LFS pointer instead of the file (%s)"
 				  : "a Git LFS pointer instead of the file",

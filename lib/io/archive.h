@@ -29,8 +29,8 @@ const char *fsdp_archive_kind(struct fsdp_span head);
  * Finds all regular members, in archive order, and unpacks compressed ones into the
  * arena. What comes out is bounded by `inflate-bytes`, `inflate-ratio` and `stdin-bytes`,
  * the number of members by `members`. Links, devices and unsafe names are findings and
- * left out. A bare compressed file gives one member without a name. Where the archive
- * breaks off it fails, and *ret_packed has the members before that.
+ * omitted. A bare compressed file gives one member without a name. If the archive is
+ * truncated it fails, and *ret_packed has the members before that.
  */
 bool fsdp_archive_unpack(const struct fsdp_source *source, struct fsdp_arena *arena,
 	const struct fsdp_limits *limits, struct fsdp_span file,

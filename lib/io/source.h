@@ -171,8 +171,8 @@ const char *fsdp_inflate_version(void);
  * with (gz of several members, zst, xz, bz2, lz4). Compressed ones are inflated one step
  * ahead in a thread of their own.
  *
- * A compressed stream that breaks off, or whose checksum is wrong, gives what it gave and
- * then ends: fsdp_stream_is_cut.
+ * A compressed stream that is truncated, or whose checksum is wrong, gives what it gave
+ * and then ends: fsdp_stream_is_cut.
  */
 struct fsdp_stream;
 

@@ -412,7 +412,7 @@ static bool find_end64(struct tail *tail, struct end_record *record)
 
 /*
  * The directory is not where the record says, but ends where it should. Either the
- * offset is wrong, or all offsets are because something was put in front or cut off.
+ * offset is wrong, or all offsets are because something was put before it or removed.
  */
 static bool rebase(
 	struct tail *tail, const struct end_record *record, struct fsdp_zip_end *end)

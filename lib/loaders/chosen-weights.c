@@ -373,8 +373,8 @@ bool fsdp_load_compare(struct fsdp_loading *loading)
 /* ---- names that differ ---- */
 
 /* Whether all that is stored and not expected is all that is missing, once the prefix is
- * cut off or put in front. Of two tied names that are both missing one is enough. Names
- * without the prefix that is cut off are of something else, as a value head. */
+ * removed or added. Of two tied names that are both missing one is enough. Names without
+ * the prefix that is removed are of something else, as a value head. */
 static bool explains_all(struct fsdp_loading *loading, const char *prefix, bool is_cut)
 {
 	size_t tied = 0, others = 0;

@@ -93,7 +93,7 @@ bool fsdp_json_scan_next(struct fsdp_json_scan *scan, struct fsdp_json_token *re
 	struct fsdp_error **ret_error) __attribute__((warn_unused_result));
 
 /*
- * Passes over the value that `token` begins: after a key the value of the member, after
+ * Skips the value that `token` begins: after a key the value of the member, after
  * the begin of an object or array all that is in it; after anything else nothing. What is
  * in there is checked like anything else, but not handed out. `token` becomes the last
  * one of it, which lenient may be BAD or CUT.

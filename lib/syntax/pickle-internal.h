@@ -103,7 +103,7 @@ enum {
 	CELL_DECODED = 1 << 1, /* text in the arena, not in the stream */
 	CELL_WRITTEN = 1 << 2, /* a big integer as text */
 	CELL_INSIDE = 1 << 3,  /* text in the next cells of its page */
-	CELL_STAYS = 1 << 4,   /* came out of the memo: it is never cut off */
+	CELL_STAYS = 1 << 4,   /* came out of the memo: it is never removed */
 };
 
 enum {

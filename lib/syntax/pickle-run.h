@@ -23,7 +23,7 @@
  * Fold and forget
  *
  * Cells are numbered in order of making, and when a fold has packed a value the newest of
- * them are cut off. Why nothing that remains can refer to what was cut:
+ * them are removed. Why nothing that remains can refer to what was cut:
  *
  * Each stack slot has a `mark`: how many cells there were before its value was begun. A
  * value made of operands takes the mark of the deepest of them. Marks never decrease

@@ -94,7 +94,7 @@ static bool parse_work_number(struct fsdp_span *text, int64_t *ret_seq)
 	       *ret_seq < INT64_MAX / 2;
 }
 
-/* FSDP_ABSENT too if something that cannot belong to it follows: a line that is cut off
+/* FSDP_ABSENT too if something that cannot belong to it follows: a truncated line
  * may have cut the number. */
 static int64_t number_after(struct fsdp_span text, const char *word)
 {

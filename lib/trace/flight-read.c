@@ -768,7 +768,7 @@ static bool read_flight(struct pickled *pickled)
 	return true;
 }
 
-/* If the history is cut off, the segments are still there. */
+/* If the history is truncated, the segments are still there. */
 static bool read_memory(struct pickled *pickled)
 {
 	struct fsdp_trace_reading *reading = pickled->reading;

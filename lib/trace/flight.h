@@ -419,7 +419,7 @@ static inline bool fsdp_watchdog_is_rank(int64_t rank)
 
 void fsdp_watchdog_init(struct fsdp_watchdog *watchdog, struct fsdp_arena *arena);
 
-/* Adds the contents of a line of the log, if it has any. What is cut off is absent. */
+/* Adds the contents of a line of the log, if it has any. What is truncated is absent. */
 void fsdp_watchdog_take(struct fsdp_watchdog *watchdog, struct fsdp_span line);
 
 /* flight-log-rows.c: the result of the lines of all these logs; NULL: no lines. */

@@ -790,7 +790,7 @@ struct fsdp_memory_reader *fsdp_memory_reader_new(struct fsdp_trace_reading *rea
 	return reader;
 }
 
-/* A dict with segments, or the list of them alone. Cut off, it must have come to its
+/* A dict with segments, or the list of them alone. Truncated, it must have come to its
  * history: that follows the segments. */
 bool fsdp_memory_is_one(const struct fsdp_memory_reader *reader,
 	const struct fsdp_pickle *pickle, bool is_cut)

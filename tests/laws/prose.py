@@ -56,12 +56,15 @@ PHRASES = [(re.compile(phrase, re.MULTILINE), instead) for phrase, instead in (
     (r"\bstands?\b(?! for| out)", "is, is located"),
     (r"\b(believes?|understands?|wants?|knows?)\b", "has, supports, requires"),
     (r"\bfolders?\b", "directory"),
+    (r"\bleave .{1,24} out\b|\bleft out\b|\bpasse[sd] over\b", "skip, omit"),
+    (r"\bbreaks? off\b|\bcut (off|short)\b", "truncated, interrupted"),
+    (r"\w*(colour|behaviour|neighbour|licence)|\w+(gn|al|tial|nt|im|rn)is(e[ds]?|ing|ation)\b", "the American spelling"),
 )]
 # What other programs and formats call it.
 NAMES = re.compile(r"`[^`]*`|\"[^\"]*\"|\]\([^)]*\)")
 PARTS = re.compile(r"/\*.*?\*/|\"(?:[^\"\\\n]|\\.)*\"", re.DOTALL)
 AREAS = ("manual", "messages", "comments")
-STRICT = re.compile(r"(?:README|NEWS)\.md|doc/.*\.md")
+STRICT = re.compile(r"(?:README|NEWS|SECURITY|CONTRIBUTING)\.md|(?:doc|contrib)/.*\.md")
 SINCE = "b288510f"
 SUBJECT = re.compile(r"[\w, /.-]+: (?!(say|tell|let|ask|know|hold|leave|take|pin|notice|judge|keep|hand|lay|see)\b)[a-z].*[^.]")
 
@@ -106,7 +109,7 @@ def areas(root, path):
             number, at = number + source.count("\n", at, found.start()), found.start()
             if text.startswith("/*") or " " in text:
                 area = "messages" if text[0] == '"' else "pages" if path.startswith("lib/include/") else "comments"
-                yield area, number, " ".join(text.split())
+                yield area, number, " ".join(text.strip('"').split())
 
 
 def hits(root):

@@ -680,7 +680,7 @@ static bool is_in_set(struct fsdp_pickle *pickle, fsdp_ref set, struct fsdp_span
 	enum fsdp_pickle_kind kind = fsdp_pickle_kind(pickle, set);
 	if (kind != FSDP_PICKLE_SET && kind != FSDP_PICKLE_LIST)
 		return false;
-	/* Names of buffers that are not saved are few; a hostile set is cut off. */
+	/* Names of buffers that are not saved are few: a hostile set is truncated. */
 	for (size_t i = 0; i < 64 && fsdp_pickle_next(pickle, &iterator, &key, &value);
 		i++)
 		if (fsdp_span_equal(fsdp_pickle_text(pickle, value), text))

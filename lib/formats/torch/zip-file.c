@@ -657,7 +657,7 @@ static bool read(struct fsdp_reading *reading, const struct fsdp_look *look,
 	}
 	check_others(file);
 	if (file->constants) {
-		/* Its tensors are listed; what its code would do is not judged. */
+		/* Its tensors are listed; what its code would do is not checked. */
 		struct fsdp_error *error = NULL;
 		fsdp_fail(&error, FSDP_ERROR_UNSUPPORTED, FSDP_UNKNOWN,
 			"the code of a TorchScript archive is not checked");

@@ -113,7 +113,7 @@ struct fsdp_options {
 	/* Instead of a plan: a log with a printed model, or a trace, whose units and
 	 * classes count; no plan is looked for. With a log there need be no checkpoint:
 	 * then no path is named (count 0), and there are modules and units alone. A log
-	 * that breaks off inside of the model is an error of the checkpoint, of the kind
+	 * that ends inside of the model is an error of the checkpoint, of the kind
 	 * `cut`; one without a model fails (`no_model`), as one does in which two are
 	 * mixed (`interleaved`). */
 	const char *units_path;

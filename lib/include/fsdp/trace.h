@@ -787,7 +787,7 @@ struct fsdp_recording {
  * which rank was first and last, are as good as the clocks of the hosts agree.
  */
 struct fsdp_match {
-	/* Among all places, also those left out. */
+	/* Among all places, also the omitted ones. */
 	uint64_t index;
 	/* Type, process group, and number within the group; absent where not recorded. */
 	struct fsdp_span type, group, seq;
