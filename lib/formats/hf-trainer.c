@@ -657,7 +657,7 @@ static void list_group(
 			group->candidates[group->candidate_count++] = candidate;
 	if (naming->has_renamed) {
 		/* Of a model that has parameters under other names, those numbers are
-		 * left out whose shape nothing that is stored has. Models have few
+		 * omitted whose shape nothing that is stored has. Models have few
 		 * shapes, so one is found soon; where that takes too long, the rest is
 		 * left out, and then no order fits. */
 		size_t kept = 0, looks = 0;

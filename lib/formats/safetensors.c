@@ -132,7 +132,7 @@ static void need_records(struct fsdp_safetensors *header)
 	fsdp_model_leave(model, NULL);
 }
 
-/* A value of another kind than is due: said and passed over. */
+/* A value of another kind than is due: reported and skipped. */
 static void safetensors_unexpected(struct fsdp_safetensors *header, const char *what)
 {
 	struct fsdp_safetensors_entry *entry = &header->entry;

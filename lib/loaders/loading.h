@@ -192,8 +192,8 @@ struct fsdp_load_fact {
 	/* This parameter has one of these values; NULL: any. */
 	const char *option, *values;
 	/* One of these keys of the document, "outer.key" too, has a value of this kind: a
-	 * text that is one of `values`. Without keys: the document is not a JSON object. No
-	 * fact of the index holds of weights without one. */
+	 * text that is one of `values`. Without keys: the document is not a JSON object.
+	 * No fact of the index holds of weights without one. */
 	const char *document, *keys;
 	enum fsdp_load_kind kind;
 	bool is_lacking; /* none of them has */

@@ -161,7 +161,7 @@ struct fsdp_json_walk {
 	void (*complete)(struct fsdp_error **error);
 };
 void fsdp_json_walk_next(struct fsdp_json_walk *walk);
-/* Passes over the value that the token begins. */
+/* Skips the value that the token begins. */
 void fsdp_json_walk_skip(struct fsdp_json_walk *walk);
 /* The next token; false: it ends an object or array. */
 bool fsdp_json_walk_more(struct fsdp_json_walk *walk);

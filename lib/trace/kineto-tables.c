@@ -999,8 +999,8 @@ void fsdp_kineto_finish(struct fsdp_kineto *kineto)
 	fsdp_time_sums_init(&sums.types, kineto->reading->scratch);
 	fsdp_time_sums_init(&sums.kernels, kineto->reading->scratch);
 	fsdp_vec_init(&sums.streams, kineto->reading->scratch, sizeof(int64_t));
-	/* Categories and phases by name, and the categories that are not known. A category
-	 * may have no event with times. */
+	/* Categories and phases by name, and the categories that are not known. A
+	 * category may have no event with times. */
 	const struct fsdp_vec *categories = &kineto->words.categories;
 	const struct fsdp_vec *phases = &kineto->words.phases;
 	struct fsdp_tally *by_category = fsdp_trace_flat(kineto->reading, categories);

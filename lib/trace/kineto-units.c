@@ -147,7 +147,7 @@ static bool is_inside(const struct fsdp_enclosed *a, const struct fsdp_enclosed 
 }
 
 /* Those that have begun, each inside of the one below it and with an earlier end: what is
- * not inside, and ends no later, is no answer any more. */
+ * not inside, and ends no later, does not count any longer. */
 struct begun {
 	const struct fsdp_enclosed **stack;
 	size_t depth;

@@ -864,7 +864,7 @@ static bool is_object_gather(struct fsdp_span name)
 
 static void add_call(struct fsdp_kineto *kineto, const struct timed *one)
 {
-	/* What a name says is found once: a cause of idle time, and whether it launches. */
+	/* Found once by name: a cause of idle time, and whether it launches. */
 	enum { CAUSE = 31, LAUNCHES = 32, FOUND = 64 };
 	struct fsdp_kineto_row row = make_row(one, FSDP_TIME_OTHER), alloc = row;
 	uint32_t *known = fsdp_kineto_words_find(

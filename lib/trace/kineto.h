@@ -35,7 +35,7 @@ static inline struct fsdp_enclosed fsdp_enclosed_moment(
 /* Sets ret_around[inner.index] to the index of the innermost one around each, or to
  * FSDP_NONE. Sorts both lists. Takes time for n of both like n log n, however they are
  * nested; one that begins while more than 1,024 others run that end before it and are
- * shorter is passed over. */
+ * shorter is skipped. */
 void fsdp_enclosing_find(struct fsdp_enclosed *around, size_t around_count,
 	struct fsdp_enclosed *inner, size_t inner_count, uint32_t *ret_around,
 	struct fsdp_arena *scratch);

@@ -143,7 +143,7 @@ uint64_t fsdp_torch_storage_bytes(const struct fsdp_torch_storage *storage)
 	return fsdp_mul(storage->numel, width, &bytes) ? bytes : UINT64_MAX;
 }
 
-/* Nearly all storages of a file have one location, and neighbours the same one. */
+/* Nearly all storages of a file have one location, and neighbors the same one. */
 static uint32_t keep_location(struct fsdp_torch *torch, struct fsdp_span location)
 {
 	size_t count = torch->locations.count;
