@@ -659,7 +659,7 @@ static void list_group(
 		/* Of a model that has parameters under other names, those numbers are
 		 * omitted whose shape nothing that is stored has. Models have few
 		 * shapes, so one is found soon; where that takes too long, the rest is
-		 * left out, and then no order fits. */
+		 * omitted, and then no order fits. */
 		size_t kept = 0, looks = 0;
 		for (size_t i = 0; i < group->number_count; i++) {
 			bool fits = false;
