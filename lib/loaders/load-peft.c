@@ -847,14 +847,15 @@ static bool has_part(struct fsdp_loading *loading)
 	uint32_t is = loading->rule->arg, mark = is & ~(uint32_t)(NAMES | AS_LIVE);
 	const struct peft_part *part = find_part(adapter, mark);
 	const struct adapter_member *member;
-	const unsigned char *at;
+	const unsigned char *at = NULL;
 	struct fsdp_span module;
 
 	if (part == NULL)
 		return false;
 	module = part->module;
 	member = part->lacking;
-	at = memmem(module.data, module.size, PREFIX, sizeof PREFIX - 1);
+	if (module.size > 0)
+		at = memmem(module.data, module.size, PREFIX, sizeof PREFIX - 1);
 	if (at != NULL)
 		(void)fsdp_span_behind(
 			fsdp_span(at, module.size - (size_t)(at - module.data)), PREFIX,

@@ -149,3 +149,14 @@ def a_run_of_megatron_with_and_without_the_description_of_its_step(folder):
         folder.write(f"{title}/iter_0000007/common.pt", pickled(dict_of({"iteration": integer(7)}, key=binary_unicode)))
         folder.write(f"{title}/latest_checkpointed_iteration.txt", "7")
     folder.remove("part/iter_0000007/metadata.json")
+
+
+@sample
+def adapters_with_an_empty_head_and_with_a_whole_one(folder):
+    pair = {f"base_model.model.l.q_proj.lora_{side}.weight": ("F32", shape, bytes(32))
+            for side, shape in (("A", [2, 4]), ("B", [4, 2]))}
+    for title, shape in {"empty": [0], "whole": [1, 4]}.items():
+        folder.json(f"{title}/adapter_config.json", {"peft_type": "LORA", "r": 2, "lora_alpha": 4,
+                                                     "target_modules": ["q_proj"], "modules_to_save": ["lm_head"]})
+        head = {"base_model.model.lm_head.weight": ("F32", shape, bytes(4 * shape[-1]))}
+        folder.write(f"{title}/adapter_model.safetensors", safetensors({**pair, **head}, format="pt"))
