@@ -44,8 +44,7 @@ static void find_plan(struct finder *finder)
 	if (!kind->is_planned)
 		return;
 	kind->mesh = plan.mesh;
-	for (uint32_t i = 0; i < count; i++) {
-		struct fsdp_unit unit = fsdp_unit(finder->checkpoint, i);
+	FSDP_EACH(i, (uint32_t)count, unit, fsdp_unit(finder->checkpoint, i)) {
 		if (unit.inferred || unit.api == NULL)
 			continue;
 		if (kind->flavour == FSDP_API_UNKNOWN)

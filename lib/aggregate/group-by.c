@@ -378,9 +378,7 @@ static void add_type(struct collector *at, enum fsdp_row_table table,
 static void add_list(struct collector *at, struct fsdp_row row, const char *measure,
 	const char *exposed, const struct fsdp_step_list *list)
 {
-	for (size_t i = 0; i < list->count; i++) {
-		const struct fsdp_step_time *one = &list->times[i];
-
+	FSDP_EACH(i, list->count, one, &list->times[i]) {
 		add_values(at, row, measure, one->step, one->count, one->ns);
 		if (exposed != NULL)
 			add_values(
@@ -482,8 +480,7 @@ static void add_recording(
 		for (size_t i = 0; !at->has_steps && i < one->type_count; i++)
 			add_type(at, table, one->types[i].name, FSDP_ABSENT,
 				one->types[i].times.count, one->types[i].times.sum_ns);
-		for (size_t i = 0; i < one->step_count; i++) {
-			const struct fsdp_step *step = &one->steps[i];
+		FSDP_EACH(i, one->step_count, step, &one->steps[i]) {
 			add_type(at, table, fsdp_span_text("all"), step->step, 1,
 				step->dur_ns);
 			for (size_t j = 0; j < step->type_count; j++)
@@ -492,8 +489,7 @@ static void add_recording(
 		}
 		break;
 	case FSDP_ROWS_OF_UNIT:
-		for (size_t i = 0; i < one->unit_count; i++) {
-			const struct fsdp_unit_times *unit = &one->units[i];
+		FSDP_EACH(i, one->unit_count, unit, &one->units[i]) {
 			struct fsdp_row row =
 				new_row(FSDP_ROWS_OF_UNIT, NULL, unit->unit);
 			row.key.phase = fsdp_unit_phase_name(unit->phase);
@@ -509,8 +505,7 @@ static void add_recording(
 		add_calls(at, one, table);
 		break;
 	case FSDP_ROWS_OF_KERNEL:
-		for (size_t i = 0; i < one->kernel_count; i++) {
-			const struct fsdp_kernel_times *kernel = &one->kernels[i];
+		FSDP_EACH(i, one->kernel_count, kernel, &one->kernels[i]) {
 			struct fsdp_row row =
 				new_row(FSDP_ROWS_OF_KERNEL, NULL, kernel->name);
 			row.key.kind = kernel->kernel_class;
@@ -637,15 +632,12 @@ static bool find_samples(
 			fsdp_recordings_totals(sides[now]).step_count;
 	at->samples = samples = calloc(room, sizeof *samples);
 	for (int now = 0; samples != NULL && now < 2; now++)
-		for (size_t i = 0; i < fsdp_recordings_run_count(sides[now]); i++) {
-			const struct fsdp_recordings *run =
-				fsdp_recordings_run(sides[now], i);
+		FSDP_EACH(i, fsdp_recordings_run_count(sides[now]), run,
+			fsdp_recordings_run(sides[now], i)) {
 			bool has_steps = fsdp_recordings_totals(run).step_count != 0;
 
-			for (size_t k = 0; k < fsdp_recording_count(run); k++) {
-				const struct fsdp_recording *rank =
-					fsdp_recording_by_rank(run, k);
-
+			FSDP_EACH(k, fsdp_recording_count(run), rank,
+				fsdp_recording_by_rank(run, k)) {
 				one = (struct sample){ now, i + 1, FSDP_ABSENT, k };
 				for (size_t j = 0; j < rank->step_count; j++) {
 					one.step = rank->steps[j].step;
@@ -786,9 +778,8 @@ bool fsdp_recordings_compare(const struct fsdp_recordings *before,
 			!at.samples[i].now && at.samples[i].step != FSDP_ABSENT;
 	}
 	for (int side = 0; side < 2; side++)
-		for (size_t i = 0; i < fsdp_recordings_run_count(sides[side]); i++) {
-			const struct fsdp_recordings *run =
-				fsdp_recordings_run(sides[side], i);
+		FSDP_EACH(i, fsdp_recordings_run_count(sides[side]), run,
+			fsdp_recordings_run(sides[side], i)) {
 			size_t count = fsdp_recording_count(run);
 
 			if (side == 0 && count > comparison.ranks)

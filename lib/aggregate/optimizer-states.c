@@ -413,9 +413,7 @@ static void tie_numbers(struct fsdp_optimizer_states *states)
 		if (tensor.role == FSDP_ROLE_PARAM)
 			add_parameter(states, i, &tensor);
 	}
-	for (uint32_t i = 0; i < values; i++) {
-		struct fsdp_value value = fsdp_value(states->checkpoint, i);
-
+	FSDP_EACH(i, (uint32_t)values, value, fsdp_value(states->checkpoint, i)) {
 		/* "OWNER.param_groups.0.params.3": each is one parameter of the
 		 * optimizer. */
 		struct fsdp_span raw = raw_name(states, value.raw_name), name;
@@ -587,9 +585,7 @@ static void add_wanted(
 	size_t kept = 0;
 
 	fsdp_vec_init(&list, &states->arena, sizeof(struct wanted));
-	for (size_t i = 0; i < count; i++) {
-		struct candidates candidates = candidates_of(states, tensors[i]);
-
+	FSDP_EACH(i, count, candidates, candidates_of(states, tensors[i])) {
 		while (next_candidate(states->checkpoint, &candidates, &text)) {
 			struct wanted wanted = { .text = text };
 
@@ -677,9 +673,7 @@ bool fsdp_optimizer_states_new(const struct fsdp_checkpoint *checkpoint,
 			first += states->wanted[i].count;
 			states->wanted[i].count = 0;
 		}
-		for (size_t i = 0; i < states->matches.count; i++) {
-			const struct found_state *match =
-				fsdp_vec_at(&states->matches, i);
+		FSDP_ITEMS(const struct found_state, match, &states->matches) {
 			struct wanted *wanted = &states->wanted[match->wanted];
 			states->found[wanted->first + wanted->count++] = match->state;
 		}

@@ -36,8 +36,8 @@ static bool look_at_visits(struct fsdp_inferred_units *likely)
 {
 	bool some = false;
 
-	for (uint32_t i = 0; i < likely->count; i++) {
-		struct fsdp_module module = fsdp_module(likely->checkpoint, i);
+	FSDP_EACH(
+		i, (uint32_t)likely->count, module, fsdp_module(likely->checkpoint, i)) {
 		bool above = module.parent < i && likely->sharded[module.parent];
 		likely->sharded[i] =
 			above || (module.unit != FSDP_NONE && module.unit_inferred);
@@ -72,8 +72,7 @@ static bool are_alike(struct fsdp_inferred_units *likely, uint32_t a, uint32_t b
 
 	if (likely->ends[b] - b != size)
 		return false;
-	for (uint32_t i = 0; i < size; i++) {
-		struct fsdp_module one = fsdp_module(likely->checkpoint, a + i);
+	FSDP_EACH(i, size, one, fsdp_module(likely->checkpoint, a + i)) {
 		struct fsdp_module two = fsdp_module(likely->checkpoint, b + i);
 		if (one.tensor_count != two.tensor_count || one.depth != two.depth ||
 			two.unit != FSDP_NONE || one.unit != FSDP_NONE)
@@ -523,8 +522,7 @@ static bool add_tensors(struct fsdp_overview *overview)
 	if (!find_average(overview, &tops))
 		return false;
 
-	for (uint32_t i = 0; i < count; i++) {
-		struct fsdp_tensor tensor = fsdp_tensor(checkpoint, i);
+	FSDP_EACH(i, (uint32_t)count, tensor, fsdp_tensor(checkpoint, i)) {
 		bool counts = fsdp_tensor_counts(&tensor);
 		bool is_average = facts->average_module != FSDP_NONE &&
 				  tensor.module != FSDP_NONE &&
@@ -605,8 +603,7 @@ bool fsdp_overview_new(const struct fsdp_checkpoint *checkpoint,
 	if (sums > 0) {
 		/* The same for tensors that are so plain that they were added up while
 		 * reading. */
-		for (size_t i = 0; i < sums; i++) {
-			struct fsdp_sum sum = fsdp_sum(overview->checkpoint, i);
+		FSDP_EACH(i, sums, sum, fsdp_sum(overview->checkpoint, i)) {
 			add_to(&overview->facts.roles[sum.role], sum.dtype, sum.tensors,
 				(sum.role == FSDP_ROLE_PARAM ? sum.parameters
 							     : sum.numel),

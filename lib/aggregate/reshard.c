@@ -63,9 +63,8 @@ struct fsdp_rows fsdp_chunk(struct fsdp_rows rows, uint32_t parts, uint32_t inde
 bool fsdp_is_in_parts(
 	const struct fsdp_checkpoint *checkpoint, const struct fsdp_tensor *tensor)
 {
-	for (uint32_t i = 0; i < tensor->piece_count; i++) {
-		struct fsdp_piece piece = fsdp_piece(checkpoint, tensor->first_piece + i);
-
+	FSDP_EACH(i, tensor->piece_count, piece,
+		fsdp_piece(checkpoint, tensor->first_piece + i)) {
 		if (piece.is_run && piece.param_numel < tensor->numel)
 			return true;
 		for (uint32_t k = 0;
@@ -326,8 +325,7 @@ static bool find_flats(struct fsdp_reshard *reshard)
 	reshard->flats = calloc(count + 1, sizeof *reshard->flats);
 	if (reshard->flats == NULL)
 		return false;
-	for (uint32_t i = 0; i < count; i++) {
-		struct flat *flat = &reshard->flats[i];
+	FSDP_EACH(i, (uint32_t)count, flat, &reshard->flats[i]) {
 		struct fsdp_unit unit = fsdp_unit(checkpoint, i);
 
 		if (reshard->options.tp > 1 || reshard->options.shard_dim >= 0 ||
@@ -336,12 +334,10 @@ static bool find_flats(struct fsdp_reshard *reshard)
 		/* The padding after the last parameter depends on the world size it was
 		 * made for. */
 		uint64_t numel = 0;
-		for (uint32_t k = 0; k < flat->facts.entry_count; k++) {
-			struct fsdp_flat_entry entry =
-				fsdp_flat_entry(checkpoint, &flat->facts, k);
+		FSDP_EACH(k, flat->facts.entry_count, entry,
+			fsdp_flat_entry(checkpoint, &flat->facts, k))
 			if (entry.fqn != FSDP_NONE)
 				numel = entry.start + entry.numel;
-		}
 		flat->numel = numel;
 		flat->shard_numel = flat->numel / reshard->shards +
 				    (flat->numel % reshard->shards != 0);
@@ -355,8 +351,7 @@ static void add_padding(struct fsdp_reshard *reshard)
 {
 	size_t count = fsdp_unit_count(reshard->checkpoint);
 
-	for (size_t i = 0; i < count; i++) {
-		const struct flat *flat = &reshard->flats[i];
+	FSDP_EACH(i, count, flat, &reshard->flats[i]) {
 		uint64_t each =
 			flat->item_bytes + (flat->pads_states ? flat->state_bytes : 0);
 
@@ -364,13 +359,11 @@ static void add_padding(struct fsdp_reshard *reshard)
 			/* Elements of parameters in a rank's shard; all others are
 			 * padding. */
 			uint64_t used = 0;
-			for (uint32_t j = 0; j < flat->facts.entry_count; j++) {
-				struct fsdp_flat_entry entry = fsdp_flat_entry(
-					reshard->checkpoint, &flat->facts, j);
+			FSDP_EACH(j, flat->facts.entry_count, entry,
+				fsdp_flat_entry(reshard->checkpoint, &flat->facts, j))
 				if (entry.fqn != FSDP_NONE)
 					used += in_shard(
 						flat, k, entry.start, entry.numel);
-			}
 			uint64_t bytes;
 			fsdp_tally(&reshard->ranks[k].padding_bytes,
 				fsdp_mul(flat->shard_numel -
@@ -436,9 +429,7 @@ static bool is_needed(const struct fsdp_reshard *reshard,
 	const struct fsdp_tensor *tensor, const struct fsdp_new_cut *cut,
 	const struct fsdp_piece *piece, size_t cell)
 {
-	for (uint32_t i = 0; i < tensor->dims; i++) {
-		struct fsdp_rows rows = rows_of(reshard, tensor, cut, i, cell);
-
+	FSDP_EACH(i, tensor->dims, rows, rows_of(reshard, tensor, cut, i, cell)) {
 		if (piece->is_run
 				? i == 0 && !run_meets(piece, tensor, rows)
 				: !meets(rows,
@@ -599,10 +590,8 @@ static bool find_params(struct fsdp_reshard *reshard, struct fsdp_error **ret_er
 	}
 	if (good && reshard->facts.flat_units != 0 &&
 		fsdp_optimizer_states_new(checkpoint, params, wanted, &states, NULL)) {
-		for (size_t i = 0; i < wanted; i++) {
-			const struct fsdp_state *of =
-				fsdp_optimizer_states_of(states, params[i], &found);
-
+		FSDP_EACH(i, wanted, of,
+			fsdp_optimizer_states_of(states, params[i], &found)) {
 			for (size_t k = 0; k < found; k++)
 				reshard->params[of[k].tensor] = params[i];
 		}
@@ -671,8 +660,7 @@ bool fsdp_reshard_new(const struct fsdp_checkpoint *checkpoint,
 		add_tensor(reshard, i);
 	add_padding(reshard);
 	struct fsdp_reshard_facts *facts = &reshard->facts;
-	for (uint32_t i = 0; i < reshard->options.world; i++) {
-		struct fsdp_reshard_rank rank = fsdp_reshard_rank(reshard, i);
+	FSDP_EACH(i, reshard->options.world, rank, fsdp_reshard_rank(reshard, i)) {
 		fsdp_tally(&facts->needed_bytes, rank.param_bytes);
 		fsdp_tally(&facts->needed_bytes, rank.optim_bytes);
 		fsdp_tally(&facts->needed_bytes, rank.other_bytes);

@@ -88,8 +88,8 @@ static bool map_keys(struct fsdp_keys *keys, struct fsdp_error **ret_error)
 	if (keys->by == FSDP_BY_LAYER) {
 		/* The topmost visit that is called a number, of each visit at or below
 		 * one. */
-		for (uint32_t i = 0; i < keys->count; i++) {
-			struct fsdp_module module = fsdp_module(keys->checkpoint, i);
+		FSDP_EACH(i, (uint32_t)keys->count, module,
+			fsdp_module(keys->checkpoint, i)) {
 			uint32_t above = FSDP_NONE;
 			if (module.parent < i)
 				above = keys->map[module.parent];

@@ -103,8 +103,7 @@ bool fsdp_pivot_new(const struct fsdp_checkpoint *checkpoint,
 	size_t kept = 0;
 	FSDP_SORT(crossed->entries, crossed->count, FSDP_BY(crossed->entries, keys[0]),
 		FSDP_BY(crossed->entries, keys[1]), FSDP_BY(crossed->entries, tensor));
-	for (size_t i = 0; i < crossed->count; i++) {
-		const struct entry *entry = &crossed->entries[i];
+	FSDP_EACH(i, crossed->count, entry, &crossed->entries[i]) {
 		struct entry *last = kept > 0 ? &crossed->entries[kept - 1] : NULL;
 		struct fsdp_addend part = { entry->sum.pieces, entry->sum.numel,
 			entry->sum.parameters, entry->sum.bytes };
@@ -183,12 +182,10 @@ static bool declares_tied(const struct fsdp_checkpoint *checkpoint)
 {
 	size_t count = fsdp_setting_count(checkpoint);
 
-	for (uint32_t i = 0; i < count; i++) {
-		struct fsdp_setting setting = fsdp_setting(checkpoint, i);
+	FSDP_EACH(i, (uint32_t)count, setting, fsdp_setting(checkpoint, i))
 		if (setting.value.kind == FSDP_TOKEN_BOOL && setting.value.integer != 0 &&
 			fsdp_span_is(setting.key, "tie_word_embeddings"))
 			return true;
-	}
 	return false;
 }
 
@@ -469,8 +466,7 @@ bool fsdp_unused_new(const struct fsdp_checkpoint *checkpoint,
 		fsdp_unused_free(waste);
 		return fsdp_fail_memory(ret_error);
 	}
-	for (uint32_t i = 0; i < pieces; i++) {
-		struct fsdp_piece piece = fsdp_piece(waste->checkpoint, i);
+	FSDP_EACH(i, (uint32_t)pieces, piece, fsdp_piece(waste->checkpoint, i)) {
 		uint32_t rank;
 		if (piece.file == FSDP_NONE)
 			continue;

@@ -354,21 +354,17 @@ void fsdp_find(struct fsdp_findings *findings, enum fsdp_rule_index rule,
 size_t fsdp_findings_omitted_count(const struct fsdp_findings *findings)
 {
 	size_t count = 0;
-	for (size_t i = 0; i < findings->tallies.count; i++) {
-		const struct rule_tally *tally = fsdp_vec_at(&findings->tallies, i);
+	FSDP_ITEMS(const struct rule_tally, tally, &findings->tallies)
 		count += tally->made > tally->kept;
-	}
 	return count;
 }
 
 struct fsdp_omitted fsdp_findings_omitted(
 	const struct fsdp_findings *findings, size_t index)
 {
-	for (size_t i = 0; i < findings->tallies.count; i++) {
-		const struct rule_tally *tally = fsdp_vec_at(&findings->tallies, i);
+	FSDP_ITEMS(const struct rule_tally, tally, &findings->tallies)
 		if (tally->made > tally->kept && index-- == 0)
 			return (struct fsdp_omitted){ &rules[tally->rule], tally->file,
 				tally->made - tally->kept };
-	}
 	return (struct fsdp_omitted){ 0 };
 }

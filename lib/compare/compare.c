@@ -140,8 +140,7 @@ static void match_prefixes(struct fsdp_compare *compare)
 		const struct fsdp_compared_side *other = &compare->sides[1];
 		struct exchange exchange = { { NULL, 0 }, { NULL, 0 } };
 		size_t best = 0;
-		for (size_t k = 0; k < other->count; k++) {
-			const struct fsdp_compare_tensor *b = &other->list[k].facts;
+		FSDP_EACH(k, other->count, b, &other->list[k].facts) {
 			size_t end = other->list[k].paired ? 0 : likeness(a, b);
 			if (end <= best)
 				continue;
@@ -260,8 +259,7 @@ static void add_names(struct fsdp_naming *naming, bool stored)
 {
 	size_t count = fsdp_tensor_count(naming->checkpoint);
 	naming->list = FSDP_TAKE(naming->arena, naming->list, count + 1);
-	for (uint32_t i = 0; i < count; i++) {
-		struct fsdp_tensor tensor = fsdp_tensor(naming->checkpoint, i);
+	FSDP_EACH(i, (uint32_t)count, tensor, fsdp_tensor(naming->checkpoint, i)) {
 		/* A FlatParameter whose parameters are listed too is not a tensor of the
 		 * model. */
 		if (stored || (tensor.flags & FSDP_TENSOR_SPREAD) == 0)
@@ -302,8 +300,7 @@ static bool map_tensors(const struct fsdp_naming *naming, unsigned side,
 			options->sides[!side].checkpoint },
 	};
 	struct fsdp_mapped *list = FSDP_TAKE(naming->arena, list, naming->count + 1);
-	for (size_t i = 0; i < naming->count; i++) {
-		const struct fsdp_named *named = &naming->list[i];
+	FSDP_EACH(i, naming->count, named, &naming->list[i]) {
 		struct fsdp_tensor tensor =
 			fsdp_tensor(naming->checkpoint, named->tensor);
 		list[i] = (struct fsdp_mapped){
@@ -368,8 +365,7 @@ static bool add_side(struct fsdp_compare *compare, const struct fsdp_naming *nam
 		return false;
 	make_room(compare, side, count);
 	struct fsdp_compared_side *to = &compare->sides[side];
-	for (size_t i = 0; i < count; i++) {
-		const struct fsdp_mapped *mapped = &list[i];
+	FSDP_EACH(i, count, mapped, &list[i]) {
 		if (!is_chosen(options, side, mapped->tensor, mapped->name))
 			continue;
 		add(to, &(struct fsdp_compare_tensor){ .name = mapped->name,
@@ -487,15 +483,12 @@ static void excuse(struct fsdp_compare *compare)
 		for (size_t k = 0; k < side->count; k++)
 			if (side->list[k].paired && side->list[k].mapped == NULL)
 				shared[root_of(side, &side->list[k])] = 1;
-		for (size_t k = 0; k < side->count; k++) {
-			struct fsdp_compared *one = &side->list[k];
+		FSDP_EACH(k, side->count, one, &side->list[k])
 			one->excused = !one->paired && one->mapped == NULL &&
 				       shared[root_of(side, one)] != 0;
-		}
 		/* DeepSpeed has weights twice: those of the optimizer by their names, and
 		 * the module's own, which say nothing new where the first are there. */
-		for (size_t k = 0; k < side->count; k++) {
-			struct fsdp_compared *one = &side->list[k];
+		FSDP_EACH(k, side->count, one, &side->list[k]) {
 			struct fsdp_span rest;
 			if (one->paired || one->excused ||
 				!fsdp_span_behind(one->facts.name, "module.", &rest) ||
@@ -551,10 +544,8 @@ void fsdp_compare_list(struct fsdp_compare *compare)
 			if (!side->list[k].paired && !side->list[k].excused)
 				side->only[side->only_count++] = k;
 		side->kept[0] = 0;
-		for (size_t k = 0; k < side->count; k++) {
-			const struct fsdp_compared *one = &side->list[side->sorted[k]];
+		FSDP_EACH(k, side->count, one, &side->list[side->sorted[k]])
 			side->kept[k + 1] = side->kept[k] + (one->paired || one->excused);
-		}
 		facts->only_count[i] = side->only_count;
 	}
 }
@@ -585,8 +576,7 @@ size_t fsdp_compare_only_below(const struct fsdp_compare *compare, unsigned side
 	const struct fsdp_compared_side *of = &compare->sides[side];
 	struct fsdp_span name = of->list[of->only[index]].facts.name;
 	*ret_prefix_size = 0;
-	for (size_t i = 0; i < name.size; i++) {
-		struct fsdp_span prefix = fsdp_span(name.data, i + 1);
+	FSDP_EACH(i, name.size, prefix, fsdp_span(name.data, i + 1)) {
 		if (name.data[i] != '.')
 			continue;
 		size_t begin = bound(of, prefix, false), end = bound(of, prefix, true);
@@ -701,8 +691,8 @@ static uint64_t cuts_of(const struct fsdp_checkpoint *checkpoint,
 	uint64_t cuts = 0, least = 0;
 	int64_t last = INT64_MIN, longest = 0, before = INT64_MIN;
 	bool falls = false;
-	for (uint32_t i = 0; i < tensor->piece_count; i++) {
-		struct fsdp_piece piece = fsdp_piece(checkpoint, tensor->first_piece + i);
+	FSDP_EACH(i, tensor->piece_count, piece,
+		fsdp_piece(checkpoint, tensor->first_piece + i)) {
 		if (piece.offsets == NULL || piece.dims <= dim)
 			return 0;
 		cuts += piece.offsets[dim] > last;

@@ -979,9 +979,9 @@ static bool has_same_form(
 		tensors[0].component_count != tensors[1].component_count ||
 		!is_same_quantizer(compare, tensors))
 		return false;
-	for (uint32_t i = 0; i < tensors[0].component_count; i++) {
-		struct fsdp_tensor a = fsdp_tensor(
-			compare->sides[0].checkpoint, tensors[0].first_component + i);
+	FSDP_EACH(i, tensors[0].component_count, a,
+		fsdp_tensor(
+			compare->sides[0].checkpoint, tensors[0].first_component + i)) {
 		struct fsdp_tensor b = fsdp_tensor(
 			compare->sides[1].checkpoint, tensors[1].first_component + i);
 		if (a.dtype != b.dtype || a.numel != b.numel)
@@ -1150,8 +1150,7 @@ static void work(void *context, size_t thread)
 static void join(struct values_comparing *comparing)
 {
 	struct fsdp_compare *compare = comparing->compare;
-	for (size_t i = 0; i < compare->facts.pair_count; i++) {
-		struct fsdp_compared_pair *pair = &compare->pairs[i];
+	FSDP_EACH(i, compare->facts.pair_count, pair, &compare->pairs[i]) {
 		pair->elements = (struct fsdp_compare_elements){
 			.first = FSDP_UNKNOWN, .has_numbers = true, .equal = true
 		};
@@ -1220,8 +1219,7 @@ static bool compare_all(struct values_comparing *comparing, struct fsdp_error **
 	if (error != NULL)
 		return fsdp_fail_with(ret_error, error);
 	join(comparing);
-	for (size_t i = 0; i < compare->facts.pair_count; i++) {
-		struct fsdp_compared_pair *pair = &compare->pairs[i];
+	FSDP_EACH(i, compare->facts.pair_count, pair, &compare->pairs[i]) {
 		pair->failure = atomic_exchange(&comparing->failures[i], NULL);
 		if (pair->failure == NULL)
 			continue;

@@ -167,12 +167,10 @@ static void find_copies(struct explaining *explaining, struct fsdp_compared_pair
 	struct extract whole = extract_of(both, 0, 0, both->numel[0]);
 	if (pair->dim != 0 || pair->parts > PARTS)
 		return;
-	for (uint64_t part = 0; part < pair->parts; part++) {
-		struct extract b =
-			extract_of(both, 1, part * both->numel[0], both->numel[0]);
+	FSDP_EACH(part, pair->parts, b,
+		extract_of(both, 1, part * both->numel[0], both->numel[0]))
 		if (!is_same(explaining, &whole, &b))
 			return;
-	}
 	pair->hint = FSDP_HINT_COPIES;
 }
 
@@ -184,12 +182,10 @@ static uint64_t find_block(struct explaining *explaining, const struct both *bot
 {
 	uint64_t size = both->numel[0] / parts;
 	struct extract b = extract_of(both, 1, k * size, size);
-	for (uint64_t j = 0; j < parts; j++) {
-		struct extract a = extract_of(both, 0, j * size, size);
+	FSDP_EACH(j, parts, a, extract_of(both, 0, j * size, size))
 		if (begins_same(explaining, a, b, both->width) &&
 			is_same(explaining, &a, &b))
 			return j;
-	}
 	return parts;
 }
 

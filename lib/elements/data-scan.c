@@ -514,8 +514,7 @@ static bool join_parts(struct pass_run *pass)
 {
 	uint32_t crc = 0;
 	bool good = true;
-	for (size_t i = 0; i < pass->part_count; i++) {
-		struct pass_part *part = &pass->parts[i];
+	FSDP_EACH(i, pass->part_count, part, &pass->parts[i]) {
 		struct fsdp_pass_file *file = part->file;
 		if (part->error != NULL && file->error == NULL) {
 			file->error = part->error;
@@ -530,8 +529,7 @@ static bool join_parts(struct pass_run *pass)
 				good = false;
 		}
 		if (file->error == NULL) {
-			for (size_t j = 0; j < part->partial_count; j++) {
-				const struct partial *partial = &part->partials[j];
+			FSDP_EACH(j, part->partial_count, partial, &part->partials[j]) {
 				struct fsdp_pass_result *result =
 					&part->file->results[partial->view];
 				fsdp_trait_join(&result->trait, &partial->result.trait);
@@ -557,8 +555,7 @@ bool fsdp_pass_run(struct fsdp_pass_file *files, size_t count,
 		good = join_parts(&pass);
 	}
 	options->done = pass.done;
-	for (size_t i = 0; i < pass.part_count; i++) {
-		struct pass_part *part = &pass.parts[i];
+	FSDP_EACH(i, pass.part_count, part, &pass.parts[i]) {
 		for (size_t k = 0; k < part->bad_count; k++)
 			fsdp_error_free(part->bad[k].error);
 		fsdp_error_free(part->error);

@@ -260,8 +260,7 @@ static bool list_found(struct fsdp_digests *digests, struct found_file **ret_fou
 	struct fsdp_vec vec;
 	fsdp_vec_init(&vec, &digests->arena, sizeof(struct found_file));
 	const struct fsdp_model *model = &digests->checkpoint->model;
-	for (uint32_t i = 0; i < model->files.count; i++) {
-		const struct fsdp_file_record *file = fsdp_model_file(model, i);
+	FSDP_EACH(i, (uint32_t)model->files.count, file, fsdp_model_file(model, i)) {
 		struct found_file one = { file->path, file->size, 0, i };
 		if (!is_skipped(file->path) && !fsdp_vec_add(&vec, &one))
 			return fsdp_arena_fail(&digests->arena, ret_error);
@@ -401,8 +400,7 @@ static bool read_all(struct fsdp_digests *digests, const struct found_file *list
 			hand->count++;
 		}
 		good = fsdp_pass_run(hand->passes, hand->count, &options, ret_error);
-		for (size_t k = 0; k < hand->count; k++) {
-			struct fsdp_pass_file *pass = &hand->passes[k];
+		FSDP_EACH(k, hand->count, pass, &hand->passes[k]) {
 			struct fsdp_made_digest *digest = hand->digests[k];
 			struct fsdp_error *error = pass->error;
 			const struct stat *before = &hand->before[k];

@@ -119,8 +119,7 @@ static struct number_format half_format(unsigned bias)
 static struct number_format float_format(const char *name, unsigned width)
 {
 	if (width == 1) {
-		for (size_t i = 0; i < FSDP_COUNT(small_floats); i++) {
-			const struct small_float *small = &small_floats[i];
+		FSDP_EACH(i, FSDP_COUNT(small_floats), small, &small_floats[i]) {
 			if (strcmp(small->name, name) != 0)
 				continue;
 			struct number_format format = { .kind = NUMBER_BF16,

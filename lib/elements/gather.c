@@ -331,8 +331,7 @@ static bool prepare(struct fsdp_assembly *assembly, struct fsdp_error **ret_erro
 	assembly->places = malloc(((size_t)count + 1) * sizeof *assembly->places);
 	if (assembly->places == NULL)
 		return fsdp_fail_memory(ret_error);
-	for (uint32_t i = 0; i < count; i++) {
-		struct fsdp_part part = part_at(assembly, i);
+	FSDP_EACH(i, count, part, part_at(assembly, i)) {
 		if (!is_inside(assembly, &part))
 			return fsdp_fail(ret_error, FSDP_ERROR_DAMAGED, FSDP_UNKNOWN,
 				"a piece is outside of the tensor's shape");
@@ -826,8 +825,7 @@ static bool make_chunk(struct fsdp_assembly *assembly, const struct chunk *chunk
 			before->until = task->until;
 	}
 	fsdp_fetch_forget_source(&assembly->fetch);
-	for (size_t i = 0; i < assembly->task_count; i++) {
-		const struct task *task = &assembly->tasks[i];
+	FSDP_EACH(i, assembly->task_count, task, &assembly->tasks[i]) {
 		const struct fsdp_fetch_record *record = &task->active->record;
 		uint64_t base = record->deflated ? 0 : record->offset;
 		struct fsdp_nest nest;

@@ -91,8 +91,7 @@ static struct unpacked *find_slot(struct fsdp_locator *locator, uint32_t extent)
 	for (;;) {
 		struct unpacked *slot = NULL, *oldest = NULL;
 		uint64_t kept = 0;
-		for (size_t i = 0; i < UNPACKED_SLOTS; i++) {
-			struct unpacked *one = &locator->unpacked[i];
+		FSDP_EACH(i, UNPACKED_SLOTS, one, &locator->unpacked[i]) {
 			if (one->extent == extent)
 				return one;
 			if (one->extent == FSDP_NONE) {
@@ -293,8 +292,7 @@ static const struct fsdp_zip_member *find_member(
 	const struct fsdp_zip *zip, const char *folder, struct fsdp_span name)
 {
 	size_t size = strlen(folder);
-	for (size_t i = 0; i < zip->members.count; i++) {
-		const struct fsdp_zip_member *member = fsdp_zip_member(zip, i);
+	FSDP_EACH(i, zip->members.count, member, fsdp_zip_member(zip, i)) {
 		const unsigned char *slash =
 			memchr(member->name.data, '/', member->name.size);
 		if (slash == NULL)
@@ -866,9 +864,8 @@ bool fsdp_repeats_take(struct fsdp_repeats *repeats, uint32_t tensor, uint64_t b
 	const struct fsdp_tensor_record *record = fsdp_model_tensor(model, tensor);
 	uint64_t span = 0, read, most;
 	bool some = false;
-	for (uint32_t i = 0; i < record->piece_count; i++) {
-		const struct fsdp_piece_record *piece =
-			fsdp_model_piece(model, record->first_piece + i);
+	FSDP_EACH(i, record->piece_count, piece,
+		fsdp_model_piece(model, record->first_piece + i)) {
 		if (piece->extent == FSDP_NONE)
 			continue;
 		/* Counts what is stored of it, once. */

@@ -108,8 +108,7 @@ static bool start(struct fsdp_fetch *fetch, struct fsdp_error **ret_error)
 static bool find_stream(struct fsdp_fetch *fetch, struct fsdp_error **ret_error)
 {
 	struct fsdp_fetch_stream *oldest = &fetch->streams[0];
-	for (size_t i = 0; i < FSDP_FETCH_STREAMS; i++) {
-		struct fsdp_fetch_stream *stream = &fetch->streams[i];
+	FSDP_EACH(i, FSDP_FETCH_STREAMS, stream, &fetch->streams[i]) {
 		if (stream->inflate != NULL && stream->piece == fetch->record.piece) {
 			stream->used = fetch->turns;
 			fetch->stream = stream;

@@ -241,8 +241,7 @@ static bool walk_ranges(struct fsdp_statistics *statistics,
 	bool good = fsdp_walk(statistics->checkpoint, &walk, ret_error);
 	if (good) {
 		/* In order, so that the digits do not depend on who was first. */
-		for (size_t i = 0; i < statistics->range_count; i++) {
-			struct counted_range *range = &statistics->ranges[i];
+		FSDP_EACH(i, statistics->range_count, range, &statistics->ranges[i]) {
 			struct counted *counted = &statistics->list[range->index];
 			fsdp_value_statistics_join(&counted->numbers, &range->numbers);
 			if (counted->error == NULL) {

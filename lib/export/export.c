@@ -154,9 +154,7 @@ static void write_header(const struct fsdp_export *plan,
 		fsdp_export_put_json(text, plan->items[tie->item].name, false);
 	}
 	fsdp_export_put(text, "}", 1);
-	for (size_t i = 0; i < file->count; i++) {
-		const struct fsdp_export_item *item =
-			&plan->items[plan->order[file->first + i]];
+	FSDP_EACH(i, file->count, item, &plan->items[plan->order[file->first + i]]) {
 		fsdp_export_put(text, ",", 1);
 		fsdp_export_put_json(text, item->name, false);
 		fsdp_export_put_text(text, ":{\"dtype\":\"%s\",\"shape\":[",
@@ -192,8 +190,7 @@ static void write_index(const struct fsdp_export *plan, struct fsdp_export_text 
 	memcpy(sorted, plan->order, plan->item_count * sizeof *sorted);
 	qsort_r(sorted, plan->item_count, sizeof *sorted, compare_names, plan->items);
 	fsdp_export_put_text(text, "{\n  \"metadata\": {\n");
-	for (size_t i = 0; i < plan->tie_count; i++) {
-		const struct fsdp_export_tie *tie = &plan->ties[i];
+	FSDP_EACH(i, plan->tie_count, tie, &plan->ties[i]) {
 		fsdp_export_put_text(text, "    ");
 		fsdp_export_put_json(text, tie->name, true);
 		fsdp_export_put_text(text, ": ");
@@ -205,8 +202,7 @@ static void write_index(const struct fsdp_export *plan, struct fsdp_export_text 
 		FSDP_LLU(plan->facts.numel), FSDP_LLU(plan->facts.tensor_bytes));
 	/* Bytewise order of UTF-8 is that of code points, which Python sorts by. */
 	fsdp_export_put_text(text, "  \"weight_map\": {");
-	for (size_t i = 0; i < plan->item_count; i++) {
-		const struct fsdp_export_item *item = &plan->items[sorted[i]];
+	FSDP_EACH(i, plan->item_count, item, &plan->items[sorted[i]]) {
 		fsdp_export_put_text(text, "%s\n    ", i > 0 ? "," : "");
 		fsdp_export_put_json(text, item->name, true);
 		fsdp_export_put_text(text, ": ");
@@ -364,8 +360,7 @@ static void choose_hidden(
 {
 	size_t count = fsdp_value_count(plan->checkpoint);
 	plan->left_values = FSDP_TAKE(&plan->arena, plan->left_values, count + 1);
-	for (uint32_t i = 0; i < count; i++) {
-		struct fsdp_value value = fsdp_value(plan->checkpoint, i);
+	FSDP_EACH(i, (uint32_t)count, value, fsdp_value(plan->checkpoint, i)) {
 		if (!value.hides_tensors || options->index_only)
 			continue;
 		if (!(options->with_hidden != NULL
@@ -431,13 +426,11 @@ static const char *const made_by_tying[] = {
 
 static bool is_made_by_tying(struct fsdp_span name)
 {
-	for (size_t i = 0; i < FSDP_COUNT(made_by_tying); i++) {
-		struct fsdp_span end = fsdp_span_text(made_by_tying[i]);
+	FSDP_EACH(i, FSDP_COUNT(made_by_tying), end, fsdp_span_text(made_by_tying[i]))
 		if (fsdp_span_ends(name, end) &&
 			(name.size == end.size ||
 				name.data[name.size - end.size - 1] == '.'))
 			return true;
-	}
 	return false;
 }
 
@@ -454,12 +447,10 @@ static uint32_t *find_kept(struct fsdp_export *plan)
 	size_t count = fsdp_tensor_count(plan->checkpoint);
 	uint32_t *kept = FSDP_TAKE(&plan->arena, kept, count + 1);
 	memset(kept, 0xff, (count + 1) * sizeof *kept);
-	for (size_t i = 0; i < plan->item_count; i++) {
-		uint32_t *best = &kept[root_of(plan, plan->items[i].tensor)];
+	FSDP_EACH(i, plan->item_count, best, &kept[root_of(plan, plan->items[i].tensor)])
 		if (*best == FSDP_NONE || (is_made_by_tying(plan->items[*best].name) &&
 						  !is_made_by_tying(plan->items[i].name)))
 			*best = (uint32_t)i;
-	}
 	return kept;
 }
 
@@ -641,8 +632,7 @@ static void export_check_names(struct fsdp_export *plan)
 static struct fsdp_mapped *list_items(
 	const struct fsdp_export *plan, uint32_t *of_tensor, struct fsdp_mapped *list)
 {
-	for (size_t i = 0; i < plan->item_count; i++) {
-		const struct fsdp_export_item *item = &plan->items[i];
+	FSDP_EACH(i, plan->item_count, item, &plan->items[i]) {
 		of_tensor[item->tensor] = (uint32_t)i;
 		list[i] = (struct fsdp_mapped){
 			.name = item->name,
@@ -785,8 +775,7 @@ static size_t deal_out(struct fsdp_export *plan)
 	bool open = false;
 	if (plan->form != FSDP_EXPORT_HF)
 		return 1;
-	for (size_t i = 0; i < plan->item_count; i++) {
-		struct fsdp_export_item *item = &plan->items[i];
+	FSDP_EACH(i, plan->item_count, item, &plan->items[i]) {
 		item->file = FSDP_NONE;
 		if (item->bytes > most) {
 			item->file = (uint32_t)files++;
@@ -861,8 +850,7 @@ static void export_cut(struct fsdp_export *plan)
 	size_t next = 0;
 	qsort_r(plan->order, plan->item_count, sizeof *plan->order, compare_items,
 		plan->items);
-	for (size_t f = 0; f < plan->file_count; f++) {
-		struct fsdp_export_out *file = &plan->files[f];
+	FSDP_EACH(f, plan->file_count, file, &plan->files[f]) {
 		file->first = next;
 		for (; next < plan->item_count; next++) {
 			struct fsdp_export_item *item = &plan->items[plan->order[next]];
@@ -909,8 +897,7 @@ static void export_take_files(struct fsdp_export *plan)
 	size_t count = fsdp_file_count(plan->checkpoint);
 	uint32_t *places = FSDP_TAKE(&plan->arena, places, count + 1);
 	plan->files = FSDP_TAKE(&plan->arena, plan->files, count + 1);
-	for (size_t i = 0; i < plan->item_count; i++) {
-		struct fsdp_export_item *item = &plan->items[i];
+	FSDP_EACH(i, plan->item_count, item, &plan->items[i]) {
 		uint32_t file = 0;
 		/* The file of an item, among those of the checkpoint. */
 		struct fsdp_tensor tensor = fsdp_tensor(plan->checkpoint, item->tensor);
@@ -987,8 +974,7 @@ static void make(void *context)
 	size_t count = fsdp_tensor_count(plan->checkpoint);
 	struct fsdp_export_facts *facts = &plan->facts;
 	plan->left = FSDP_TAKE(&plan->arena, plan->left, count + 1);
-	for (size_t i = 0; i < count; i++) {
-		struct fsdp_tensor tensor = fsdp_tensor(plan->checkpoint, (uint32_t)i);
+	FSDP_EACH(i, count, tensor, fsdp_tensor(plan->checkpoint, (uint32_t)i)) {
 		uint64_t *bytes = &facts->left_bytes[plan->why[i]];
 		if (plan->why[i] == FSDP_EXPORT_TAKEN)
 			continue;

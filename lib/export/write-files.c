@@ -1216,10 +1216,8 @@ static bool open_folder(struct fsdp_writing *writing, struct fsdp_error **ret_er
 	struct statvfs status;
 	/* Bytes of those that are there. */
 	uint64_t bytes = 0;
-	for (size_t i = 0; i < FSDP_COUNT(names); i++) {
-		const struct fsdp_entry *entry = find_companion(writing, i);
+	FSDP_EACH(i, FSDP_COUNT(names), entry, find_companion(writing, i))
 		bytes += entry != NULL ? entry->size : 0;
-	}
 	if (!fsdp_add(needed, bytes, &needed))
 		needed = FSDP_UNKNOWN;
 	if (fstatvfs(writing->folder, &status) != 0 ||
