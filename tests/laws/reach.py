@@ -29,6 +29,7 @@ Function = collections.namedtuple("Function", "path line name static words")
 # What decides nothing here, and what is left to look at without it.
 SILENT = re.compile(r"""/\*.*?\*/|//[^\n]*|(?:L|u8?|U)?"(?:\\.|[^"\\])*"|'(?:\\.|[^'\\])*'""", re.DOTALL)
 LINE = re.compile(r"^[ \t]*#(?:\\\n|[^\n])*", re.MULTILINE)
+MACRO = re.compile(r"^[ \t]*#[ \t]*define[ \t]+(\w+)((?:\\\n|[^\n])*)", re.MULTILINE)
 SIGN = re.compile(r"[A-Za-z_]\w*|\.?\d(?:[eEpP][-+]|[\w.])*|[{}();]")
 BRACE = re.compile(r"[{}]")
 WORD = re.compile(r"\.?\d(?:[eEpP][-+]|[\w.])*|([A-Za-z_]\w*)")
@@ -105,8 +106,12 @@ def unreached(functions, words):
 
 
 def check(root):
-    functions, words = collections.defaultdict(list), collections.defaultdict(set)
+    functions, words, macros = collections.defaultdict(list), collections.defaultdict(set), {}
     words["cli"].add(("cli/main.c", "main"))
+    for path in law.tracked(root):
+        if path.startswith(("lib/", "cli/")) and path.endswith(".h"):
+            for name, body in MACRO.findall(law.text(root, path)):
+                macros[name] = re.findall(r"\w+", body)
     for path in law.tracked(root):
         folder = path.split("/")[0]
         if folder not in ("lib", "cli") or not path.endswith((".c", ".h", ".def")):
@@ -116,6 +121,8 @@ def check(root):
         functions[folder] += found
         if path.startswith("lib/include/"):
             loose.update(re.findall(r"\w+", source))
+        # A macro of a header reaches static functions of the files that use it.
+        loose.update(word for name in macros.keys() & set(re.findall(r"\w+", source)) for word in macros[name])
         words[folder].update((path, word) for word in loose)
     return [f"{function.path}:{function.line}: nothing reaches {function.name}"
             for folder in functions for function in unreached(functions[folder], words[folder])
