@@ -439,7 +439,7 @@ static void show_level(
 	};
 
 	out_values_line(out, NULL,
-		"  checked: {}[; read {}][, {} of it compared with checksums]{}",
+		"  checked: {}[; read {}][, {} of it compared with checksums]{}{}",
 		value_word(
 			audit->options->listing != NULL
 				? "names and sizes in the list, metadata that is here (not headers and contents)"
@@ -447,6 +447,9 @@ static void show_level(
 		value_bytes(verdict->bytes_read),
 		value_bytes(verdict->bytes_with_digest != 0 ? verdict->bytes_with_digest
 							    : UINT64_MAX),
+		value_word(level >= FSDP_LEVEL_DATA && verdict->bytes_with_digest == 0
+				   ? ", no checksums to compare with"
+				   : ""),
 		value_word(
 			level >= FSDP_LEVEL_DATA &&
 					verdict->not_evaluated[FSDP_REASON_UNREADABLE] > 0
@@ -537,9 +540,7 @@ static void show_checksums(const struct verdict *verdict, struct out *out)
 	path[verdict->path.size] = '\0';
 	if (path_is_folder(path))
 		out_line(out, NULL,
-			verdict->bytes_with_digest == 0
-				? "note: no checksums to compare with: fsdp-inspect hash records them"
-				: "note: some files have no checksums: fsdp-inspect hash records them");
+			"note: fsdp-inspect hash records checksums for files without them");
 }
 
 /* ---- several ---- */

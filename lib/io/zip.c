@@ -497,9 +497,10 @@ static bool read_end(struct tail *tail, struct fsdp_zip_end *ret_end)
 		if (!walked)
 			return false;
 		fsdp_fail_rule(tail->error, FSDP_ERROR_DAMAGED, "FI1040", front.end,
-			"file is truncated at byte %llu, after %s%llu complete record%s: its end (the zip directory) is missing, so the full size is unknown",
+			"file is truncated after %llu bytes: no zip directory at the end (%s%llu complete record%s in the first %llu bytes)",
 			FSDP_LLU(tail->source->size), front.bounded ? "at least " : "",
-			FSDP_LLU(front.records), front.records == 1 ? "" : "s");
+			FSDP_LLU(front.records), front.records == 1 ? "" : "s",
+			FSDP_LLU(front.end));
 		return fsdp_error_add_hint(tail->error, "copy this file again");
 	}
 	check_tail(tail, &record);
