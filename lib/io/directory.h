@@ -255,7 +255,8 @@ struct fsdp_remote_file {
 	/* Of a read in sequence: its next offset, how much of it is read ahead, and up to
 	 * where that was announced. */
 	uint64_t next, window, ahead;
-	uint64_t expected; /* all bytes up to here were announced */
+	uint64_t expected;                    /* all bytes up to here were announced */
+	const struct remote_failure *failure; /* of the last request, NULL: none */
 };
 
 /* Whether the path is below a root; *ret_kind and, of a file, *ret_file are what is

@@ -24,12 +24,11 @@ enum {
 	VERSION = 1,
 	BLOCK = 64 << 10,
 	FRAME_MOST = (1 << 20) + 64,
-	RANGES_MOST = 4096,
 	RANGE_BYTES = 16,
 	RANGE_MOST = 4 << 20, /* of what one read asks for at once */
 	TEXT_MOST = 4096,
 	HEAD_BYTES = 9,
-	OUT_MOST = HEAD_BYTES + RANGES_MOST * RANGE_BYTES,
+	OUT_MOST = HEAD_BYTES + 4 + 2 + TEXT_MOST,
 	REQUESTS_MOST = 256, /* that wait: their frames fit into the socket */
 	AHEAD_MOST = (64 << 20) / BLOCK,
 	WINDOW_LEAST = 128 << 10,
@@ -80,10 +79,10 @@ struct pending {
 	struct pending *next;
 	uint32_t id;
 	enum remote_frame kind;
-	bool waited; /* a thread waits for it, and frees it */
 	bool done;
 	struct remote_failure failure;
-	uint64_t left; /* bytes of DATA */
+	struct fsdp_remote_file *file; /* of READ, with the range that is not there yet */
+	uint64_t offset, left;
 	struct remote_list *list;
 	struct root *root; /* of ROOT and LIST */
 	struct fsdp_remote_counts *counts;
@@ -122,6 +121,7 @@ struct fsdp_remote {
 	const char *broken, *hint; /* why nothing is read any more */
 	uint32_t last_id;
 	struct pending *requests;
+	struct pending *range; /* a READ that is not sent: it may become longer */
 	size_t request_count;
 	struct fsdp_limits limits;
 	struct fsdp_budget budget;
@@ -132,7 +132,6 @@ struct fsdp_remote {
 	struct block *blocks;
 	size_t block_count, last_block;
 	uint64_t clock, waiting, queued_bytes;
-	size_t out_ranges; /* of the READ that is gathered */
 	unsigned char out[OUT_MOST], in[FRAME_MOST];
 };
 
@@ -272,8 +271,7 @@ static void forget_request(struct fsdp_remote *remote, struct pending *request)
 	free(request);
 }
 
-static struct pending *new_request(
-	struct fsdp_remote *remote, enum remote_frame kind, bool waited)
+static struct pending *new_request(struct fsdp_remote *remote, enum remote_frame kind)
 {
 	struct pending *request = calloc(1, sizeof *request);
 	if (request == NULL)
@@ -282,7 +280,6 @@ static struct pending *new_request(
 		.next = remote->requests,
 		.id = ++remote->last_id,
 		.kind = kind,
-		.waited = waited,
 	};
 	remote->requests = request;
 	remote->request_count++;
@@ -306,9 +303,16 @@ static void send_frame(
 	}
 }
 
-static void send_read(struct fsdp_remote *remote, const struct pending *request)
+static void send_range(struct fsdp_remote *remote)
 {
-	send_frame(remote, request, remote->out_ranges * RANGE_BYTES);
+	const struct pending *range = remote->range;
+	remote->range = NULL;
+	if (range == NULL)
+		return;
+	put(remote->out + HEAD_BYTES, range->file->number, 4);
+	put(remote->out + HEAD_BYTES + 4, range->offset, 8);
+	put(remote->out + HEAD_BYTES + 12, range->left, 4);
+	send_frame(remote, range, RANGE_BYTES);
 }
 
 /* Adds a text to the frame that is sent next; false: it is too long. */
@@ -370,37 +374,40 @@ static struct block *free_block(struct fsdp_remote *remote, bool give_up)
 	return old != NULL && old->bytes != NULL ? old : NULL;
 }
 
-/* Adds a block that is not there to the READ that is gathered. */
-static bool request_bytes(struct fsdp_remote *remote, const struct fsdp_remote_file *file,
-	uint64_t index, struct block *block, struct pending *request)
+/* Asks for a block that is not there, in one range with the block before it. False:
+ * nothing has room for it, or out of memory. */
+static bool request_block(struct fsdp_remote *remote, struct fsdp_remote_file *file,
+	uint64_t index, bool give_up)
 {
 	uint64_t offset = index * BLOCK;
 	uint32_t size = (uint32_t)fsdp_min(BLOCK, file->size - offset);
-	unsigned char *next = remote->out + HEAD_BYTES + remote->out_ranges * RANGE_BYTES;
-	struct fsdp_cursor last = fsdp_cursor(fsdp_span(next - RANGE_BYTES, RANGE_BYTES));
+	struct block *block = free_block(remote, give_up);
+	struct pending *range = remote->range;
+	if (block == NULL)
+		return false;
+	if (range == NULL || range->file != file ||
+		range->offset + range->left != offset ||
+		range->left + size > RANGE_MOST) {
+		send_range(remote);
+		range = remote->request_count < REQUESTS_MOST ? new_request(remote, READ)
+							      : NULL;
+		if (range == NULL)
+			return false;
+		range->file = file;
+		range->offset = offset;
+		remote->range = range;
+		remote->waiting++;
+	}
 	*block = (struct block){
 		.key = key_of(file, index),
 		.size = size,
-		.request = request->id,
+		.request = range->id,
 		.used = ++remote->clock,
 		.bytes = block->bytes,
 	};
-	request->left += size;
+	range->left += size;
 	remote->queued_bytes += size;
-	if (remote->out_ranges != 0 && fsdp_cursor_read_u32le(&last) == file->number) {
-		uint64_t begin = fsdp_cursor_read_u64le(&last);
-		uint64_t length = fsdp_cursor_read_u32le(&last);
-		if (begin + length == offset && length + size <= RANGE_MOST) {
-			put(next - 4, length + size, 4);
-			return true;
-		}
-	}
-	put(next, file->number, 4);
-	put(next + 4, offset, 8);
-	put(next + 12, size, 4);
-	remote->out_ranges++;
-	remote->waiting++;
-	return remote->out_ranges < RANGES_MOST;
+	return true;
 }
 
 /* Before a block is asked for: which limit is reached; FSDP_LIMIT_COUNT: none. */
@@ -418,28 +425,22 @@ static enum fsdp_limit limit_reached(const struct fsdp_remote *remote)
 static void request_ahead(struct fsdp_remote *remote)
 {
 	size_t most = remote->block_count / 4 * 3, ahead = 0;
-	struct pending *request = NULL;
-	bool room = true;
 	if (remote->queued == remote->queue.count)
 		remote->queued = remote->queue.count = 0;
 	if (most > AHEAD_MOST)
 		most = AHEAD_MOST;
-	if (remote->queue.count == 0 || remote->broken != NULL ||
-		remote->request_count >= REQUESTS_MOST)
+	if (remote->queue.count == 0 || remote->broken != NULL)
 		return;
 	/* Those on their way, and those that were not read yet. */
 	for (size_t i = 0; i < remote->block_count; i++)
 		ahead += remote->blocks[i].key != 0 && !remote->blocks[i].was_read;
 	if (ahead > most / 3 * 2)
 		return;
-	remote->out_ranges = 0;
-	while (room && remote->queued < remote->queue.count) {
+	while (remote->queued < remote->queue.count) {
 		struct ahead *range = fsdp_vec_at(&remote->queue, remote->queued);
-		const struct fsdp_remote_file *file =
-			fsdp_remote_file(remote, range->file);
+		struct fsdp_remote_file *file = fsdp_remote_file(remote, range->file);
 		uint64_t index = range->offset / BLOCK;
 		uint64_t wanted = fsdp_min(range->size, RANGE_MOST) / BLOCK;
-		struct block *block = NULL;
 		if (range->size == 0) {
 			remote->queued++;
 			continue;
@@ -447,14 +448,9 @@ static void request_ahead(struct fsdp_remote *remote)
 		if (!range->is_begun && ahead + wanted >= most)
 			break;
 		if (find_block(remote, key_of(file, index)) == NULL) {
-			if (limit_reached(remote) != FSDP_LIMIT_COUNT)
+			if (limit_reached(remote) != FSDP_LIMIT_COUNT ||
+				!request_block(remote, file, index, false))
 				break;
-			if (request == NULL)
-				request = new_request(remote, READ, false);
-			block = request != NULL ? free_block(remote, false) : NULL;
-			if (block == NULL)
-				break;
-			room = request_bytes(remote, file, index, block, request);
 			ahead++;
 		}
 		uint64_t end = fsdp_min((index + 1) * BLOCK, range->offset + range->size);
@@ -462,10 +458,7 @@ static void request_ahead(struct fsdp_remote *remote)
 		range->offset = end;
 		range->is_begun = end % RANGE_MOST != 0;
 	}
-	if (request != NULL && request->left == 0)
-		forget_request(remote, request);
-	else if (request != NULL)
-		send_read(remote, request);
+	send_range(remote);
 }
 
 /* ---- answers ---- */
@@ -547,32 +540,29 @@ static bool parse_entries(
 static bool parse_root(
 	struct fsdp_remote *remote, struct pending *request, struct fsdp_cursor *frame)
 {
-	static const enum fsdp_remote_kind kinds[] = { FSDP_REMOTE_NOTHING,
-		FSDP_REMOTE_FILE, FSDP_REMOTE_FOLDER };
-	unsigned kind = (unsigned)fsdp_cursor_read_le(frame, 1);
+	enum { NONE, FILE, FOLDER };
+	uint64_t kind = fsdp_cursor_read_le(frame, 1);
 	struct fsdp_entry entry;
-	if (kind >= FSDP_COUNT(kinds))
-		return break_rules(remote);
-	request->root->kind = kinds[kind];
-	if (request->root->kind == FSDP_REMOTE_FILE) {
-		if (!parse_entry(remote, request, frame, &entry))
-			return false;
-		if (entry.kind != FSDP_ENTRY_FILE)
-			return break_rules(remote);
-		request->root->file = fsdp_remote_file(remote, entry.file);
-	}
+	if (kind == FOLDER)
+		request->root->kind = FSDP_REMOTE_FOLDER;
+	if (kind != FILE)
+		return kind == NONE || kind == FOLDER;
+	if (!parse_entry(remote, request, frame, &entry) || entry.kind != FSDP_ENTRY_FILE)
+		return false;
+	request->root->kind = FSDP_REMOTE_FILE;
+	request->root->file = fsdp_remote_file(remote, entry.file);
 	return true;
 }
 
 static bool parse_data(
 	struct fsdp_remote *remote, struct pending *request, struct fsdp_cursor *frame)
 {
-	uint64_t number = fsdp_cursor_read_u32le(frame);
+	const struct fsdp_remote_file *file = request->file;
+	uint32_t number = fsdp_cursor_read_u32le(frame);
 	uint64_t offset = fsdp_cursor_read_u64le(frame);
-	if (!frame->ok || number >= remote->files.count ||
+	if (!frame->ok || number != file->number ||
 		fsdp_cursor_left(frame) > request->left || offset > INT64_MAX)
 		return break_rules(remote);
-	const struct fsdp_remote_file *file = fsdp_remote_file(remote, (uint32_t)number);
 	while (fsdp_cursor_left(frame) != 0) {
 		struct block *block = find_block(remote, key_of(file, offset / BLOCK));
 		if (block == NULL || block->request != request->id || is_ready(block) ||
@@ -609,6 +599,13 @@ static bool parse_failure(
 			remote->blocks[i].request == request->id &&
 			!is_ready(&remote->blocks[i]))
 			remote->blocks[i].key = 0;
+	if (request->file != NULL) {
+		struct remote_failure *kept = FSDP_TAKE(&remote->arena, kept, 1);
+		if (kept == NULL)
+			return break_off(remote, "out of memory");
+		*kept = request->failure;
+		request->file->failure = kept;
+	}
 	return request->failure.code != 0 && request->failure.code < FSDP_COUNT(failures);
 }
 
@@ -728,7 +725,7 @@ static bool parse_frame(struct fsdp_remote *remote, size_t size)
 		if (!end_list(remote, request->list))
 			return break_off(remote, "out of memory");
 	}
-	if (request->done && !request->waited)
+	if (request->done && (request->kind == LIST || request->kind == READ))
 		forget_request(remote, request);
 	return true;
 }
@@ -792,7 +789,7 @@ static struct remote_failure ask(struct fsdp_remote *remote, enum remote_frame k
 	size_t size, struct root *root, struct fsdp_remote_counts *counts)
 {
 	struct remote_failure failure = { 0 };
-	struct pending *request = new_request(remote, kind, true);
+	struct pending *request = new_request(remote, kind);
 	if (request == NULL)
 		return failure;
 	request->root = root;
@@ -872,7 +869,7 @@ static struct remote_list *request_list(
 	}
 	struct remote_list *list = FSDP_TAKE(&remote->arena, list, 1);
 	struct fsdp_span copy = fsdp_arena_copy(&remote->arena, fsdp_span_text(path));
-	struct pending *request = new_request(remote, LIST, false);
+	struct pending *request = new_request(remote, LIST);
 	if (list == NULL || copy.data == NULL || request == NULL ||
 		!fsdp_vec_add(&remote->lists, &list)) {
 		if (request != NULL)
@@ -1051,71 +1048,39 @@ struct fsdp_remote_file *fsdp_remote_file(struct fsdp_remote *remote, uint32_t n
 
 /* ---- reading ---- */
 
-/* Whether all blocks from the first to the last are there; asks for those that are not on
- * their way, unless a limit is reached. */
-static bool have_blocks(struct fsdp_remote *remote, struct fsdp_remote_file *file,
-	uint64_t first, uint64_t last, struct pending **request,
-	enum fsdp_limit *ret_limit)
-{
-	bool ready = true, begun = false;
-	for (uint64_t i = first; i <= last; i++) {
-		struct block *block = find_block(remote, key_of(file, i));
-		if (block != NULL) {
-			ready &= is_ready(block);
-			block->used = ++remote->clock;
-			continue;
-		}
-		ready = false;
-		if (*request != NULL && !begun)
-			continue; /* the one that is open is waited for first */
-		block = free_block(remote, true);
-		if (block == NULL)
-			continue;
-		*ret_limit = limit_reached(remote);
-		if (*ret_limit != FSDP_LIMIT_COUNT)
-			break;
-		if (!begun) {
-			*request = new_request(remote, READ, true);
-			remote->out_ranges = 0;
-		}
-		if (*request == NULL)
-			break;
-		begun = true;
-		request_bytes(remote, file, i, block, *request);
-	}
-	if (begun)
-		send_read(remote, *request);
-	return ready;
-}
-
+/* Waits for the blocks from the first to the last. Asks for those that are not on their
+ * way, unless a limit is reached. */
 static bool get_blocks(struct fsdp_remote *remote, struct fsdp_remote_file *file,
 	uint64_t first, uint64_t last, struct fsdp_error **ret_error)
 {
-	struct pending *request = NULL;
 	enum fsdp_limit limit = FSDP_LIMIT_COUNT;
-	bool good = true;
-	while (good && !have_blocks(remote, file, first, last, &request, &limit)) {
-		if (limit != FSDP_LIMIT_COUNT) {
-			good = fsdp_fail_limit(
-				ret_error, limit, fsdp_limit(&remote->limits, limit));
-		} else if (request != NULL && request->done) {
-			if (request->failure.code != 0)
-				good = fail_with(
-					&request->failure, file->root, ret_error);
-			forget_request(remote, request);
-			request = NULL;
-		} else if (remote->broken == NULL && remote->requests == NULL) {
-			good = fsdp_fail_memory(ret_error);
-		} else if (!wait_frame(remote)) {
-			good = fail_broken(remote, ret_error);
+	bool ready = false;
+	file->failure = NULL; /* of an earlier request */
+	while (!ready) {
+		ready = true;
+		for (uint64_t i = first; i <= last && limit == FSDP_LIMIT_COUNT; i++) {
+			struct block *block = find_block(remote, key_of(file, i));
+			ready &= block != NULL && is_ready(block);
+			if (block != NULL) {
+				block->used = ++remote->clock;
+				continue;
+			}
+			if (file->failure != NULL)
+				return fail_with(file->failure, file->root, ret_error);
+			limit = limit_reached(remote);
+			if (limit == FSDP_LIMIT_COUNT)
+				(void)request_block(remote, file, i, true);
 		}
+		send_range(remote);
+		if (limit != FSDP_LIMIT_COUNT)
+			return fsdp_fail_limit(
+				ret_error, limit, fsdp_limit(&remote->limits, limit));
+		if (!ready && remote->broken == NULL && remote->requests == NULL)
+			return fsdp_fail_memory(ret_error);
+		if (!ready && !wait_frame(remote))
+			return fail_broken(remote, ret_error);
 	}
-	/* Another thread may need what is on its way. */
-	if (request != NULL && request->done)
-		forget_request(remote, request);
-	else if (request != NULL)
-		request->waited = false;
-	return good;
+	return true;
 }
 
 bool fsdp_remote_read(struct fsdp_remote_file *file, uint64_t offset, void *buffer,
