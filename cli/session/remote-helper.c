@@ -41,6 +41,7 @@ void helper_end(void)
 #ifdef WITH_REMOTE
 
 enum { BUFFER_BYTES = 1 << 20, DESCRIPTOR = 3 };
+static const rlim_t MEMORY_MOST = (rlim_t)4 << 30;
 
 extern const char helper__remote_py[];
 
@@ -105,6 +106,8 @@ static void run_helper(int socket, char **words)
 	signal(SIGPIPE, SIG_DFL);
 	/* Its memory holds credentials. */
 	good = good && setrlimit(RLIMIT_CORE, &(struct rlimit){ 0, 0 }) == 0;
+	/* Lists of any length end it, before they fill the memory of others. */
+	(void)setrlimit(RLIMIT_DATA, &(struct rlimit){ MEMORY_MOST, MEMORY_MOST });
 	good = good && prctl(PR_SET_PDEATHSIG, SIGTERM) == 0 && chdir("/") == 0;
 	/* Variables that select libraries and modules are omitted. */
 	for (size_t i = 0; environ[i] != NULL; i++)
