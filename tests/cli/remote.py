@@ -561,8 +561,9 @@ def redirects():
                                   [(place, True, True) for place in ("169.254.169.254", "::ffff:169.254.169.254", "fe80::1%lo", "168.63.129.16",
                                                                      "2002:a9fe:a9fe::1", "100.100.100.200")] +
                                   [(place, False, False) for place in ("93.184.216.34", "2606:2800:220:1::1", "name.example")]):
+        store = helper.Http("https://first.example/x.pt")
         try:
-            helper.check_address(place, named)
+            store.check(place, "first.example" if named else "other.example")
             found = False
         except helper.Fail:
             found = True
@@ -575,12 +576,12 @@ def redirects():
                           ("//other.example/x", None), ("ftp://first.example/x", 11), ("/again", 11)):
         seen = []
 
-        def request(parts, headers, most, named):
+        def request(self, parts, headers, most):
             seen.append((parts.netloc, headers.get("Authorization")))
             is_first = parts.path == "/x.pt" or parts.path == "/again"
             return (302, {"Location": place}, b"") if is_first else (206, {"Content-Range": "bytes 0-0/1"}, b"x")
 
-        helper.request = request
+        helper.Http.request = request
         store = helper.Http("https://first.example/x.pt")
         store.secrets = {"Authorization": SECRET}
         try:
@@ -593,12 +594,12 @@ def redirects():
     # path: where it leads, or the status there
     seen, places = [], {"/x.pt": "https://other.example/1", "/1": 206, "/2": 206}
 
-    def request(parts, headers, most, named):
+    def request(self, parts, headers, most):
         seen.append(parts.path)
         answer = places[parts.path]
         return (answer, {"Content-Range": "bytes 0-0/1"}, b"x") if isinstance(answer, int) else (302, {"Location": answer}, b"")
 
-    helper.request = request
+    helper.Http.request = request
     store = helper.Http("https://first.example/x.pt")
     asked = [store.head() and [seen.pop(0) for _ in list(seen)] for _ in range(2)]
     for status in (403, 410):
@@ -763,7 +764,7 @@ def greedy():
     threading.Thread(target=server.serve_forever, daemon=True).start()
     url = b"http://127.0.0.1:%d/x.pt" % server.server_port
     wrong = {}
-    for title, kind, payload in (("ranges", 6, struct.pack("<IQI", 0, 0, 4 << 20) * 4096), ("small ranges", 6, struct.pack("<IQI", 0, 0, 1) * 4096),
+    for title, kind, payload in (("ranges", 6, struct.pack("<IQI", 0, 0, 4 << 20)), ("small ranges", 6, struct.pack("<IQI", 0, 0, 1)),
                                  ("lists", 4, struct.pack("<IH", 0, 0)), ("counts", 8, b"")):
         ours, helper = start_helper({"PATH": "/usr/bin:/bin", "FSDP_INSPECT_CONNECTIONS": "256"})
         ask(ours, 1, 1, struct.pack("<H", 1))
@@ -791,16 +792,18 @@ def greedy():
     ours, helper = start_helper({"PATH": "/usr/bin:/bin"})
     ask(ours, 1, 1, struct.pack("<H", 1))
     ask(ours, 2, 2, struct.pack("<H", len(url)) + url)
-    payload = b"".join(struct.pack("<IQI", 0, 10 << 20 | i * 1000003, 1000003) for i in range(40))
-    ours.sendall(struct.pack("<IIB", 5 + len(payload), 9, 6) + payload)
-    ranges, kind = [], 131
-    while kind == 131:
-        size, _, kind = struct.unpack("<IIB", receive(ours, 9))
+    ours.sendall(b"".join(struct.pack("<IIBIQI", 21, 9 + i, 6, 0, 10 << 20 | i * 1000003, 1000003) for i in range(40)))
+    ranges, ends = [], []
+    while len(ends) < 40:
+        size, number, kind = struct.unpack("<IIB", receive(ours, 9))
         body = receive(ours, size - 5)
         if kind == 131:
             ranges.append((struct.unpack_from("<Q", body, 4)[0], size - 5 - 12))
+        else:
+            ends.append((number, kind))
     ours.close()
-    check("each byte is sent once", (kind != 132 or sum(size for _, size in ranges) != 40 * 1000003 or len(set(ranges)) != len(ranges)) and ranges)
+    check("each byte is sent once", (sorted(ends) != [(9 + i, 132) for i in range(40)] or sum(size for _, size in ranges) != 40 * 1000003 or
+                                     len(set(ranges)) != len(ranges)) and ranges)
     server.shutdown()
 
 
@@ -812,7 +815,7 @@ class Faulty(http.server.BaseHTTPRequestHandler):
     # fault: status, code of every answer
     errors = {"denied": (403, "AccessDenied"), "wrong key": (403, "InvalidAccessKeyId"), "signature": (403, "SignatureDoesNotMatch"),
               "expired": (400, "ExpiredToken"), "no bucket": (404, "NoSuchBucket"), "slow down": (503, "SlowDown"), "odd": (418, "Teapot"),
-              "region": (301, "PermanentRedirect"), "broken": (500, "")}
+              "region": (301, "PermanentRedirect"), "broken": (500, ""), "no word": (403, ""), "no login": (401, "")}
     # the same of answers to reads alone
     reads = {"gone": (404, "NoSuchKey"), "changed": (412, "PreconditionFailed"), "read denied": (403, "AccessDenied")}
 
@@ -830,9 +833,10 @@ class Faulty(http.server.BaseHTTPRequestHandler):
         Faulty.seen.append((self.server.server_port, {name.lower() for name in self.headers}, self.path))
         fault, is_list = self.server.fault, "list-type=" in self.path or "comp=list" in self.path
         found = self.errors.get(fault) or (None if is_list else self.reads.get(fault))
-        if fault == "busy twice" and not is_list and Faulty.tries < 2:
-            Faulty.tries += 1
-            found = 503, "SlowDown"
+        is_fault = not is_list and Faulty.tries < 2
+        Faulty.tries += is_fault
+        if is_fault and fault in ("busy twice", "odd twice"):
+            found = (503, "SlowDown") if fault == "busy twice" else (500, "OperationAborted")
         if fault == "cut":
             self.connection.close()
             self.close_connection = True
@@ -871,6 +875,9 @@ class Faulty(http.server.BaseHTTPRequestHandler):
             elif fault == "drips":
                 self.answer(206, b"", Content_Range=where, **{"Content-Length": len(part)}, **tag)
                 drip(self, part)
+            elif fault == "cut body" and is_fault:
+                self.close_connection = True
+                self.answer(206, part[:len(part) // 2], Content_Range=where, **{"Content-Length": len(part)}, **tag)
             else:
                 self.answer(206, part, Content_Range=where, **tag)
 
@@ -878,10 +885,11 @@ class Faulty(http.server.BaseHTTPRequestHandler):
 
 
 STORE_FAULTS = (
-    ("none", 0, ""), ("slow", 0, ""), ("busy twice", 0, ""), ("denied", 2, "access denied (AccessDenied)"), ("wrong key", 2, "access denied (InvalidAccessKeyId)"),
+    ("none", 0, ""), ("slow", 0, ""), ("busy twice", 0, ""), ("odd twice", 0, ""), ("cut body", 0, ""), ("denied", 2, "access denied (AccessDenied)"), ("wrong key", 2, "access denied (InvalidAccessKeyId)"),
     ("signature", 2, "access denied (SignatureDoesNotMatch)"), ("expired", 2, "the credentials expired (ExpiredToken)"),
-    ("no bucket", 2, "no such bucket, container or repository (NoSuchBucket)"), ("slow down", 2, "the store asks to slow down (SlowDown)"),
-    ("odd", 2, "cannot be read (Teapot)"), ("broken", 2, "cannot be read (HTTP 500"), ("region", 2, "redirects to another place (AWS_REGION is not that of the bucket)"),
+    ("no bucket", 2, "no such bucket, container or repository (NoSuchBucket)"), ("slow down", 2, "the store asks to slow down (SlowDown, 6 tries)"),
+    ("no word", 2, "access denied (HTTP 403)"), ("no login", 2, "access denied (HTTP 401)"),
+    ("odd", 2, "cannot be read (Teapot)"), ("broken", 2, "cannot be read (HTTP 500, 6 tries)"), ("region", 2, "redirects to another place (AWS_REGION is not that of the bucket)"),
     ("empty", 2, "s3://bucket/run: no such file or directory"), ("cut", 2, "cannot reach the server (connection_lost)"),
     ("bad key", 2, "cannot be read (obstore cannot list a key here; FSDP_INSPECT_REMOTE=fsspec can)"), ("hangs", 2, "cannot reach the server (timed_out)"), ("drips", 2, "cannot reach the server (timed_out)"), ("gone", 2, "/model.safetensors: no such file or directory"),
     ("changed", 2, "/model.safetensors: the file changed since the directory was listed"),
@@ -916,7 +924,7 @@ def store_faults():
         wrong = {}
         Faulty.seen.clear()
         # The retries of s3fs take long, and it looks for the region of the bucket.
-        slow = ("busy twice", "slow down", "cut", "hangs", "region", "broken", "bad key") if forced == "fsspec" else ("drips", "bad key") * (scheme != "s3")
+        slow = ("busy twice", "odd twice", "no word", "no login", "slow down", "cut", "hangs", "region", "broken", "bad key") if forced == "fsspec" else ("drips", "bad key") * (scheme != "s3")
         for fault, status, words in (row for row in STORE_FAULTS if row[0] not in slow):
             servers[0].fault = servers[1].fault = fault
             Faulty.tries = 0
@@ -950,6 +958,7 @@ def store_faults():
     check("no secret in the arguments of the two processes", (len(children) != 1 or any(SECRET.encode() in line for line in lines)) and lines)
     limits = [open(f"/proc/{pid}/limits", encoding="ascii").read() for pid in (str(process.pid), *children)]
     check("the two processes leave no core", not all(re.search(r"Max core file size +0 +0", text) for text in limits) and limits)
+    check("the helper's memory is limited", "Max data size             4294967296" not in limits[-1] and limits[-1])
     with open(f"/proc/{process.pid}/environ", "rb") as stream:
         check("no secret in the environment of the process that parses", SECRET.encode() in stream.read())
     for pid in children:
