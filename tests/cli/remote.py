@@ -216,7 +216,7 @@ def fake():
 
 def usage():
     wrong = {}
-    for words, message in ((["https://u:p@host/x"], "a name and a password"), (["https://host/x/"], "HTTP has no directories"),
+    for words, message in ((["https://u:p@host/x"], "a user name or password"), (["https://host/x/"], "HTTP has no directories"),
                            (["http://host.example/x"], "only for this machine"), (["hf://datasets/a/b"], "only model repositories"),
                            (["s3://b/x//y"], "a part of the URL is empty"), (["s3://b/../y"], "a part of the URL is empty"),
                            (["s3://"], "no bucket or host"), (["ssh://host/x"], "URLs are not supported"),

@@ -79,7 +79,7 @@ def drift(root, commands, made=None):
         page = f"man/fsdp-inspect-{command['name']}.1"
         table = {option["name"] for option in command["options"]}
         broken += [f"{command['name']} --{option['name']}: its help has more than 60 characters"
-                   for option in command["options"] if len(option["help"]) > 60]
+                   for option in command["options"] if len(option.get("help", "")) > 60]
         known |= table
         if not os.path.exists(os.path.join(root, page)):
             broken.append(f"{page} is missing")

@@ -483,10 +483,10 @@ static void a_cut_zip_says_what_its_front_holds(void **state)
 	} cuts[] = {
 		{ 20, "0 complete records" },
 		{ builder->members[1].header - 1, "0 complete records" },
-		{ builder->members[1].header, "1 complete record:" },
+		{ builder->members[1].header, "1 complete record in" },
 		{ builder->members[2].header + 40, "2 complete records" },
 		{ builder->directory, "3 complete records" },
-		{ builder->end, "3 complete records: " },
+		{ builder->end, "3 complete records in" },
 	};
 	for (size_t i = 0; i < sizeof cuts / sizeof *cuts; i++) {
 		struct setup setup;
