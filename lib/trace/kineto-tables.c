@@ -811,7 +811,7 @@ static void measure_device(struct fsdp_kineto *kineto, struct fsdp_step *steps)
 	for (size_t i = 0; i < shares; i++)
 		add_times(&recording->base, times++, 1);
 	if (on_host)
-		recording->device.exposed_ns = recording->base.exposed_ns = FSDP_ABSENT;
+		recording->base.exposed_ns = FSDP_ABSENT;
 	for (size_t i = 0; i < count; i++) {
 		steps[i].idle_ns = times++->idle_ns;
 		if (steps[i].has_device)

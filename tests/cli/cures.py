@@ -156,7 +156,7 @@ LOADS = [
     (llama(layers("mlp.down_proj.weight", shape=(24, 16))), "refuses", "save these matrices transposed"),
     (llama(layers("mlp.down_proj.weight", shape=(12, 16))), "refuses", None),
     (prefixed("language_model.", tensors={n: s for n, s in LLAMA_ALL.items() if n != "lm_head.weight"}, tie_word_embeddings=True), "differs",
-     "rename the tensors: without the prefix language_model."),
+     "fsdp-inspect export --strip=language_model. -o OUT FOLDER"),
     (quantized(quant_method="gptq", bits=4), "not_judged", None),
     *((always(model({"model.decoder.embed_tokens.weight": (64, 16)}, {}, **WHISPER, architectures=[name])), verdict, None) for name, verdict in (
         ("WhisperForCausalLM", "not_judged"), ("WhisperForConditionalGeneration", "differs"))),

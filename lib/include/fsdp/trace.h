@@ -355,7 +355,8 @@ struct fsdp_device_times {
 	 * own. */
 	int64_t overlap_ns;
 	/* With collectives and no kernel: the time that faster communication could
-	 * save. FSDP_ABSENT: the host has the collectives, and it is not known. */
+	 * save. FSDP_ABSENT in `base` and in steps: the host has the collectives,
+	 * and it is not known. */
 	int64_t exposed_ns;
 };
 
