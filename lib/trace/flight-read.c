@@ -27,6 +27,8 @@ struct dump_value {
 	const struct fsdp_pickle *pickle; /* and `ref` in it */
 	const struct fsdp_json *json;
 	fsdp_ref ref;
+	bool packed; /* an integer of a packed JSON array */
+	int64_t integer;
 };
 
 static enum fsdp_pickle_kind kind_of(struct dump_value value)
@@ -41,11 +43,11 @@ static bool is_dict(struct dump_value value)
 	       kind_of(value) == FSDP_PICKLE_DICT;
 }
 
-/* A list or a tuple. A long JSON array of integers is not one: dumps have none. */
+/* A list or a tuple. */
 static bool is_list(struct dump_value value)
 {
 	enum fsdp_pickle_kind kind = kind_of(value);
-	return fsdp_json_is(value.json, FSDP_JSON_ARRAY) || kind == FSDP_PICKLE_LIST ||
+	return fsdp_json_is_list(value.json) || kind == FSDP_PICKLE_LIST ||
 	       kind == FSDP_PICKLE_TUPLE;
 }
 
@@ -71,10 +73,13 @@ static struct fsdp_span text_of(struct dump_value value)
 /* False: it is not an integer of 64 bits, and *ret stays. */
 static bool get_integer(struct dump_value value, int64_t *ret)
 {
-	if (!fsdp_json_is(value.json, FSDP_JSON_INTEGER))
+	if (value.packed)
+		*ret = value.integer;
+	else if (fsdp_json_is(value.json, FSDP_JSON_INTEGER))
+		*ret = value.json->integer;
+	else
 		return kind_of(value) == FSDP_PICKLE_INTEGER &&
 		       fsdp_pickle_integer(value.pickle, value.ref, ret);
-	*ret = value.json->integer;
 	return true;
 }
 
@@ -126,7 +131,11 @@ static bool next_value(struct walk *walk)
 	}
 	if (walk->at >= json->count)
 		return false;
-	walk->value = (struct dump_value){ .json = &json->items[walk->at] };
+	if (json->kind == FSDP_JSON_INTEGERS)
+		walk->value = (struct dump_value){ .packed = true,
+			.integer = json->integers[walk->at] };
+	else
+		walk->value = (struct dump_value){ .json = &json->items[walk->at] };
 	if (json->kind == FSDP_JSON_OBJECT)
 		walk->key = json->items[walk->at].key;
 	walk->at++;
@@ -151,6 +160,8 @@ struct flight_reader {
 	struct fsdp_flight_shared *shared;
 	struct fsdp_flight_rows *rows;
 	struct fsdp_names groups; /* of this dump: the id, less one, is the index */
+	struct fsdp_names lists;  /* of ranks, by what the dump shares */
+	struct fsdp_vec rosters;  /* uint32_t, by list */
 	unsigned char *packed;    /* the list that is looked up */
 	size_t size, room;
 	struct fsdp_budget budget; /* of work: values of a pickle may be shared */
@@ -404,15 +415,18 @@ static size_t parse_ranks(struct fsdp_span text, int64_t *ranks)
 	return count;
 }
 
-/* The index of a list of ranks, which dumps of a job share. */
+/* Groups of one pickle may share a list of ranks, and dumps of a job have the same. */
 static uint32_t find_roster(struct flight_reader *reader, struct dump_value ranks)
 {
 	struct fsdp_flight_shared *shared = reader->shared;
 	struct fsdp_span text = text_of(ranks), key;
+	size_t identity = ranks.pickle != NULL ? ranks.ref : reader->rosters.count;
 	uint32_t index;
+	uint32_t *known = find_row(&reader->lists, &reader->rosters,
+		fsdp_span(&identity, sizeof identity), &index);
+	if (known == NULL)
+		return *(uint32_t *)fsdp_vec_at(&reader->rosters, index);
 	size_t most = is_list(ranks) ? (size_t)count_of(ranks) : text.size / 2 + 1;
-	/* Groups of a pickle may share one list. */
-	count_work(reader, most);
 	int64_t *list = FSDP_TAKE(reader->reading->scratch, list, most);
 	size_t count = is_list(ranks) ? 0 : parse_ranks(text, list);
 	struct walk walk = walk_of(ranks);
@@ -431,13 +445,13 @@ static uint32_t find_roster(struct flight_reader *reader, struct dump_value rank
 		key.data = (const unsigned char *)kept;
 	}
 	struct fsdp_flight_roster *fresh =
-		find_row(&shared->known_rosters, &shared->rosters, key, &index);
-	key = fsdp_names_segment(&shared->known_rosters, index + 1);
+		find_row(&shared->known_rosters, &shared->rosters, key, known);
+	key = fsdp_names_segment(&shared->known_rosters, *known + 1);
 	if (fresh != NULL)
 		*fresh = (struct fsdp_flight_roster){
 			.ranks = (const int64_t *)(const void *)key.data, .count = count
 		};
-	return index;
+	return *known;
 }
 
 /* ---- status ---- */
@@ -561,7 +575,9 @@ static void read_dump(struct fsdp_trace_reading *reading, struct dump_value top)
 			.given = fsdp_pickle_length(top.pickle) };
 	reader->rows = fsdp_flight_rows_new(shared);
 	fsdp_names_init(&reader->groups, reading->scratch);
-	reader->groups.copies = reading->scratch;
+	fsdp_names_init(&reader->lists, reading->scratch);
+	reader->groups.copies = reader->lists.copies = reading->scratch;
+	fsdp_vec_init(&reader->rosters, reading->scratch, sizeof(uint32_t));
 	static const char *const libraries[] = { "comm_lib_version", "nccl_version" };
 	struct fsdp_flight_rows *rows = reader->rows;
 	struct fsdp_span version = text_of(get(top, "version")),
