@@ -476,7 +476,6 @@ static bool read_pickle(struct torch_zip *file, struct fsdp_error **ret_error)
 		.first_value = reading->model->values.count,
 	};
 	bool is_relative = read && fsdp_torch_find_relative(&file->torch, &relative);
-	name_ultralytics(file);
 	if (!read || (is_relative && !resolve_relative(file, &relative, ret_error)) ||
 		!fsdp_torch_add(&file->torch, reading, file->file_id, read_storage, file,
 			ret_error))
@@ -484,6 +483,7 @@ static bool read_pickle(struct torch_zip *file, struct fsdp_error **ret_error)
 	if (is_relative)
 		read_relative(file, &relative);
 	resolve_lightning(file, relative.first_tensor, relative.first_value);
+	name_ultralytics(file);
 	return true;
 }
 
