@@ -341,9 +341,10 @@ CASES = [
       "tests/cli/a.py": "# 1 files\n"},
      ["doc/a.md:1: one thing", "tests/pinned/a.txt:2: one thing"]),
     ("samples", samples.check, True,
-     {"tests/pinned/a.txt": "# a\n@ one x\n$ " + "mkdir a; " * 50 + "\n# b\n$ mkdir a\n# c\n$ " + "ls; " * 200 + "\n",
+     {"tests/pinned/a.txt": "# a\n@ one x\n$ ls\n" + "> mkdir a\n" * 60 + "# b\n$ mkdir a\n# c\n$ " + "ls; " * 50 + "\n# d\n$ ls\n"
+      + "> ls\n" * 300,
       "tests/pinned/samples/a.py": "@sample\ndef one(folder):\n\n@sample\ndef two(folder):\n\ndef three():\n"},
-     ["tests/pinned/a.txt:3: 450", "tests/pinned/samples/a.py: no case has the sample two"]),
+     ["tests/pinned/a.txt:3: 420", "tests/pinned/a.txt:67: a line", "tests/pinned/samples/a.py: no case has the sample two"]),
     ("formatting", formatting.check, formatting.formatter() is not None,
      {".clang-format": CLANG_FORMAT, "lib/a.c": "int a;\nint  b;\n"}, ["lib/a.c:2: "]),
     ("formatting", formatting.check, formatting.formatter() is not None,

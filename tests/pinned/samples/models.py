@@ -76,6 +76,116 @@ def plan_of_four_ranks(folder):
 
 
 @sample
+def plan_of_tied_weights(folder):
+    def parameter(name, shape, shared_with):
+        return f'{{"fqn": "{name}", "shape": {shape}, "dtype": "float32", "shared_with": "{shared_with}"}}, '
+
+    def shared(name, same_as):
+        return f'{{"fqn": "{name}", "same_as": "{same_as}"}}'
+
+    plan(folder, "fsdp1/local-w2-conv/expected/plan.fsdp-plan.json", {
+        '"shared": []': f'"shared": [{shared("head.tied", "bn2.weight")}, {shared("bn1.tied", "head.bias")}]',
+        '"parameters": [': '"parameters": ['
+        + parameter("head.tied", [10], "bn2.weight") + parameter("bn1.tied", [7], "head.bias")})
+
+
+@sample
+def plans_with_other_shapes_of_a_bias(folder):
+    for shape in ("5", "6", "5,1"):
+        plan(folder, "dcp/fsdp2-w4-small/expected/plan.fsdp-plan.json",
+             {'"fqn": "a.bias", "shape": [5]': f'"fqn": "a.bias", "shape": [{shape}]'})
+        folder.move("p.json", f"{shape}.json")
+
+
+@sample
+def plans_of_large_meshes(folder):
+    for copies, shards in ((17, 19), (16, 14), (2, 15)):
+        plan(folder, "dcp/fsdp2-w4-hsdp/expected/plan.fsdp-plan.json", {
+            '"shape": [2, 2]': f'"shape": [{copies}, {shards}]', '"world_size": 4': '"world_size": 2170560'})
+        folder.move("p.json", f"{copies}x{shards}.json")
+
+
+@sample
+def configurations_that_are_no_plans(folder):
+    for name, content in {"tp": {"base_model_tp_plan": {"layers.*.q_proj": "colwise"}},
+                          "args": {"fsdp": "full_shard", "fsdp_config": {}},
+                          "bare": {"model.layers.*.q_proj": "colwise"},
+                          "args2": {"fsdp_version": 2}, "other": {"format": "other"}}.items():
+        folder.json(name + ".json", content)
+
+
+@sample
 def plan_with_a_wrong_range(folder):
     plan(folder, "fsdp1/local-w3-uneven/expected/plan.fsdp-plan.json", {
         '"flat_end": 22, "param_start": 0, "param_end": 22': '"flat_end": 21, "param_start": 0, "param_end": 21'})
+
+
+# ---- models of libraries ----
+
+
+def shards_of_llama(folder, name, lost=()):
+    for number in range(1, 6):
+        if str(number) not in lost:
+            shard = f"model-0000{number}-of-00005.safetensors"
+            folder.copy("hf/llama-sharded/" + shard, f"{name}/{shard}")
+
+
+@sample
+def llama_with_every_known_part_of_a_configuration(folder):
+    shards_of_llama(folder, "m")
+    folder.copy("hf/llama-sharded/model.safetensors.index.json", "m/model.safetensors.index.json")
+    folder.json("m/config.json", {
+        "architectures": ["X"], "text_config": {"dtype": "a"}, "vision_config": {"dtype": "b"},
+        "audio_config": {"dtype": "c"}, "quantization_config": {"quant_method": "d"}, "fsdp_plan": {"e": "f"},
+        "base_model_pp_plan": {"g": "h"}})
+
+
+@sample
+def llamas_without_some_shards_and_without_an_index(folder):
+    """A folder for each set of numbers of lost shards."""
+    for lost in ("1", "3", "5", "2-3", "4-5"):
+        shards_of_llama(folder, lost + "/m", lost.split("-"))
+
+
+def part_of_a_pipeline(folder, name, source):
+    folder.copy(f"safetensors/{source}/model.safetensors", name + "/diffusion_pytorch_model.safetensors")
+
+
+@sample
+def pipeline_of_diffusers_with_a_scheduler(folder):
+    folder.json("d/model_index.json", {})
+    folder.json("d/scheduler/scheduler_config.json", {})
+    part_of_a_pipeline(folder, "d/unet", "all-dtypes")
+    part_of_a_pipeline(folder, "d/vae", "aliases")
+
+
+@sample
+def pipeline_of_diffusers_without_the_file_of_a_part(folder):
+    folder.json("p/model_index.json",
+                {"unet": ["diffusers", "UNet2DModel"], "vae": ["diffusers", "AutoencoderKL"]})
+    for part in ("unet", "vae"):
+        folder.json(f"p/{part}/config.json", {})
+    part_of_a_pipeline(folder, "p/unet", "aliases")
+
+
+@sample
+def names_with_a_segment_of_a_wrapper(folder):
+    for prefix in ("module", "_orig_mod", "lightning_module", "a._fsdp_wrapped_module",
+                   "a._checkpoint_wrapped_module"):
+        folder.write(prefix + "/x.safetensors", safetensors({prefix + ".w": ("U8", [1], b"1")}))
+
+
+@sample
+def model_of_meta(folder, **sizes):
+    for rank in (0, 1):
+        name = f"consolidated.{rank:02}.pth"
+        folder.copy("meta/consolidated-mp2/" + name, "m/" + name)
+    folder.json("m/params.json", {"n_heads": 4, "n_kv_heads": 2, **sizes})
+
+
+@sample
+def models_of_meta_with_other_sizes(folder):
+    """Without dim, or with one that is no whole number, and at last a right one."""
+    for number, sizes in enumerate(({"dim": 0}, {"dim": 16.0}, {"dim": "16"}, {"dims": 16}, {"a": {"dim": 16}},
+                                    {"dim": 16})):
+        model_of_meta(folder.within(str(number)), **sizes)

@@ -362,3 +362,48 @@ def stale_trackers_in_paths_with_and_without_a_space(folder):
         folder.copy(f"{ZERO}/{ZERO_STEP}", name + "/global_step9")
         folder.remove(name + "/global_step9/mp_rank_00_model_states.pt")
         folder.write(name + "/latest", "global_step9\n")
+
+
+@sample
+def universal_checkpoint_without_the_file_of_its_model(folder):
+    for name in ("a/fp32.pt", "optimizer_state.pt"):
+        folder.copy(OPTIMIZER, "u/global_step5_universal/zero/" + name)
+    folder.write("u/latest_universal", "global_step5_universal\n")
+
+
+@sample
+def some_of_four_ranks(folder):
+    """A folder for each set of ranks."""
+    for ranks in ("0-3", "0-1", "2-3", "1-2", "0-2", "1"):
+        for rank in ranks.split("-"):
+            name = f"rank{rank}.pt"
+            folder.copy("fsdp2/w4-empty-shard/checkpoint/" + name, f"{ranks}/r/{name}")
+
+
+@sample
+def ranks_of_8_digits(folder):
+    for rank in (16777214, 16777215, 16777216):
+        folder.copy("torch-zip/state-dict/model.pt", f"r/model_rank_{rank}.pt")
+
+
+# ---- DCP ----
+
+
+@sample
+def dcp_with_a_data_file_in_a_subdirectory(folder):
+    folder.copy("dcp/fsdp2-w4-small/checkpoint", "c")
+    folder.move("c/__0_0.distcp", "c/d/0_0.distcp")
+    folder.edit("c/.metadata", "__0_0.distcp", "d/0_0.distcp")
+
+
+@sample
+def dcp_without_collectives_of_ranks_of_8_digits(folder):
+    """Four copies of two ranks."""
+    source = "dcp/no-collectives-own/checkpoint"
+    for copy in (10000000, 10000002, 10000004, 10000006):
+        for rank in (0, 1):
+            metadata = f"many/__{copy + rank}.metadata"
+            folder.copy(f"{source}/__{rank}_0.distcp", f"many/__{copy + rank}_0.distcp")
+            folder.copy(f"{source}/__{rank}.metadata", metadata)
+            folder.edit(metadata, b"\x8c\x0c__%d_0.distcp" % rank, b"\x8c\x13__%d_0.distcp" % (copy + rank))
+            folder.edit(metadata, b"\x95\x28\x05", b"\x95\x2f\x05")
