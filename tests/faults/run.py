@@ -53,7 +53,7 @@ TRACES = "testdata/traces/"
 TAR = "checkpoint.tar.gz"  # of DCP, made when it is wanted
 # Words of a command; "<" and a path: what it reads from its standard input.
 COMMANDS = [  # first those that take longest with --all
-    ["report", "--trace=testdata/traces/gpu_generated/new_args_rank0.pt.trace.json.gz", "testdata/demo/step-1234"],
+    ["report", "--trace=testdata/traces/units/g_plain_rank0.pt.trace.json.gz", "testdata/dcp/fsdp2-w4-small/checkpoint"],
     ["audit", "--data", "--merged=" + CROSS, "--expect=" + CROSS, CROSS],
     ["export", "-o", "out", "testdata/demo/step-1234"],
     ["info", ZIP],
@@ -121,8 +121,8 @@ COMMANDS = [  # first those that take longest with --all
     ["diff", "--values", "testdata/wrong/norms-concatenated/model.safetensors", "testdata/cross/model-a-changed/model.pt"],
     ["reshard", "--json", "--world=3", DCP],
     ["reshard", "--mesh=2x2", "--tp=2", "--fit=1K", "testdata/demo/step-1234"],
-    ["export", "--max-shard-size=500", "--cast=bfloat16", "--rename=blocks=b", "-o", "out",
-     "testdata/demo/step-1234"],
+    ["export", "--max-shard-size=40", "--cast=bfloat16", "--rename=b=c", "-o", "out",
+     "testdata/dcp/fsdp2-w4-small/checkpoint"],
     ["export", "--to=npy", "-o", "x.npy", ZIP, "base"],
     ["rules", "--json", "FI1004"],
     ["info", "testdata/broken/dcp-truncated-metadata/checkpoint"],
@@ -367,15 +367,16 @@ SHRINKING = {"export": (1,)}
 COMPARING = {"order": (1,)}
 
 
-def thinned(count, most):
-    """1…count, or `most` of them evenly, the first and the last among them. most = None: all."""
-    if most is None or count <= most:
-        return range(1, count + 1)
-    return sorted({1 + i * (count - 1) // (most - 1) for i in range(most)})
+def thinned(first, last, most):
+    """first…last, or `most` of them evenly, the first and the last among them. most = None: all."""
+    if most is None or last - first < most:
+        return range(first, last + 1)
+    return sorted({first + i * (last - first) // (most - 1) for i in range(most)})
 
 
 # Commands that read elements or files with several threads. With one they make the same calls in each run; with several
 # the count of them varies, as a thread may find what it read before. Each read that fails after the opening must be reported.
+# Up to the first thread the calls are those of the command with one: there they are not tried again.
 JOBS = "-j4"
 
 
@@ -448,10 +449,12 @@ class Suite:
         times = sum(word.count("testdata/") for word in command[1:])
         return times * max(Run(self.shim, [command[0], "ls", path]).counts["reads"] for path in paths)
 
-    def moments(self, clean):
-        first = range(1, 1 + min(FIRST, clean.counts["reads"]))
-        allocs, reads = (None, None) if self.every else (ALLOCATIONS, READS)
-        return thinned(clean.counts["allocs"], allocs), sorted({*first, *thinned(clean.counts["reads"], reads)})
+    def moments(self, command, clean):
+        most_allocs, most_reads = (None, None) if self.every else (ALLOCATIONS, READS)
+        allocs, reads = (clean.counts[f"{kind}_alone"] + 1 if JOBS in command else 1 for kind in ("allocs", "reads"))
+        early = range(reads, 1 + min(FIRST, clean.counts["reads"]))
+        return (thinned(allocs, clean.counts["allocs"], most_allocs),
+                sorted({*early, *thinned(reads, clean.counts["reads"], most_reads)}))
 
     def kinds(self, command, clean, allocs, reads):
         """(name, faults, must one of them be told)."""
@@ -482,11 +485,11 @@ class Suite:
             return
         what = wrong(clean, clean)
         yield "holds nothing at exit", [what] if what else []
-        allocs, reads = self.moments(clean)
+        allocs, reads = self.moments(command, clean)
         runs = self.forked(command, clean, allocs, reads)
         for name, faults, must in self.kinds(command, clean, allocs, reads):
             complaints, told, count = self.tries(command, clean, faults, runs)
-            if must and self.every and not told and not complaints and not self.within:
+            if must and count and self.every and not told and not complaints and not self.within:
                 complaints = [f"none of {count} faults was ever told"]
             yield f"{name} ({count} runs, {told} told)", complaints
 

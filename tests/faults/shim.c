@@ -67,6 +67,8 @@ static struct code libc, loader, jansson, within;
 
 static atomic_bool active;
 static atomic_ulong allocs, alloc_faults, jansson_faults, reads, read_faults, read_bytes;
+/* How many of them came before the first thread. */
+static unsigned long allocs_alone, reads_alone;
 
 /* ---- what is held: an open-addressing table of addresses ---- */
 
@@ -324,6 +326,8 @@ static bool alloc_fails(const void *caller)
 	if (!active || !is_within())
 		return false;
 	unsigned long n = atomic_fetch_add(&allocs, 1) + 1;
+	if (__libc_single_threaded)
+		allocs_alone = n;
 	fork_at_alloc(n);
 	if (!set.fail_alloc || n < set.fail_alloc || (n > set.fail_alloc && !set.fail_on))
 		return false;
@@ -464,6 +468,8 @@ static bool may_read(int fd, size_t *size, ssize_t *ret_result)
 		!S_ISREG(status.st_mode))
 		return true;
 	unsigned long n = atomic_fetch_add(&reads, 1) + 1;
+	if (__libc_single_threaded)
+		reads_alone = n;
 	fork_at_read(n);
 	bool fails = n == set.fail_read, shrunk = set.shrink && n >= set.shrink;
 	if (fails || shrunk || (set.interrupt && n % 2)) {
@@ -550,14 +556,15 @@ static int (*command_main)(int, char **, char **);
 static void report(void)
 {
 	active = false;
-	char line[256];
+	char line[320];
 	int length = snprintf(line, sizeof line,
 		"allocs=%lu alloc_faults=%lu jansson_faults=%lu reads=%lu read_faults=%lu read_bytes=%lu "
-		"blocks=%lu "
+		"allocs_alone=%lu reads_alone=%lu blocks=%lu "
 		"libc_blocks=%lu "
 		"mappings=%lu\n",
 		allocs, alloc_faults, jansson_faults, reads, read_faults, read_bytes,
-		still_held[BLOCK], still_held[BLOCK_OF_LIBC], still_held[MAPPING]);
+		allocs_alone, reads_alone, still_held[BLOCK], still_held[BLOCK_OF_LIBC],
+		still_held[MAPPING]);
 	if (set.report > 0 && length > 0)
 		(void)syscall(SYS_write, set.report, line, (size_t)length);
 }
