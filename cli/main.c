@@ -76,78 +76,40 @@ static void prepare_process(void)
 	on_exit(correct_status, NULL);
 }
 
-static int wrong(const struct arguments *arguments, const struct usage *usage)
+static int collect_and_run(
+	struct arguments *arguments, struct outputs *outputs, struct usage *usage)
 {
 	struct looks looks = looks_for(&arguments->common, STDERR_FILENO, false);
-
-	write_usage_error(stdout, arguments->typed, arguments->command, usage);
-	message_usage(&looks, usage);
-	return STATUS_FAILED;
-}
-
-static int no_memory(void)
-{
-	message_out_of_memory();
-	return STATUS_FAILED;
-}
-
-static int collect_and_run(struct arguments *arguments, struct usage *usage)
-{
-	struct looks looks = looks_for(&arguments->common, STDERR_FILENO, false);
-	struct inputs inputs = { 0 };
-	struct outputs outputs = { 0 };
-	enum usage_result result = inputs_collect(&inputs, arguments, usage);
+	struct inputs *inputs = memory_new(1, sizeof *inputs);
 	int status;
 
-	inputs.options.belongs = outputs_keep;
-	inputs.options.belongs_context = &outputs;
-	if (result == USAGE_GOOD && !helper_start(&inputs))
-		result = USAGE_MEMORY;
-	inputs.options.remote = helper_remote();
-	if (result == USAGE_GOOD)
-		result = inputs_list_remote(&inputs, arguments, usage);
-	if (result == USAGE_GOOD)
-		result = launcher_part(arguments->command, &arguments->common, usage);
-	if (result == USAGE_GOOD)
-		result = outputs_choose(&outputs, arguments->command, &arguments->common,
-			&inputs.paths, &arguments->owned, usage);
-	if (result == USAGE_GOOD) {
-		usage->hint[0] = '\0';
-		result = outputs_open(&outputs, arguments, &inputs.paths, usage);
-	}
+	inputs_collect(inputs, arguments, usage);
+	inputs->options.belongs = outputs_keep;
+	inputs->options.belongs_context = outputs;
+	if (!helper_start(inputs))
+		memory_fail();
+	inputs->options.remote = helper_remote();
+	inputs_list_remote(inputs, arguments, usage);
+	launcher_part(arguments->command, &arguments->common, usage);
+	outputs_choose(
+		outputs, arguments->command, &arguments->common, &inputs->paths, usage);
+	usage->hint[0] = '\0';
+	outputs_open(outputs, arguments, &inputs->paths, usage);
 	/* Files are to be finished even if stdout is closed. */
-	if (result == USAGE_GOOD && outputs_have_files(&outputs))
+	if (outputs_have_files(outputs))
 		signal(SIGPIPE, SIG_IGN);
-	status = result == USAGE_GOOD ? session_run(arguments, &inputs, &outputs, &looks)
-		 : result == USAGE_MEMORY ? no_memory()
-					  : wrong(arguments, usage);
-	if (outputs.page != NULL && status != STATUS_FAILED) {
-		char *note = NULL;
-		bool good = asprintf(&note, "wrote %s", outputs.page) >= 0 &&
-			    message_note(&looks, note);
-
-		free(note);
-		status = good ? status : no_memory();
-	}
-	outputs_done(&outputs);
-	inputs_done(&inputs);
-	helper_end();
-	temporary_abandon_all();
-	if (outputs.interrupted != 0) {
-		fflush(stdout);
-		temporary_die(outputs.interrupted);
-	}
-	if (outputs.broken_pipe)
-		temporary_die(SIGPIPE);
+	status = session_run(arguments, inputs, outputs, &looks);
+	if (outputs->page != NULL && status != STATUS_FAILED)
+		message_note(&looks, memory_format("wrote %s", outputs->page));
 	return status;
 }
 
-static int act(
-	enum arguments_result result, struct arguments *arguments, struct usage *usage)
+static int act(int argc, char **argv, struct arguments *arguments,
+	struct outputs *outputs, struct usage *usage)
 {
-	switch (result) {
+	switch (arguments_read(argc, argv, arguments, usage)) {
 	case ARGUMENTS_RUN:
-		return collect_and_run(arguments, usage);
+		return collect_and_run(arguments, outputs, usage);
 	case ARGUMENTS_HELP:
 		if (arguments->command != NULL)
 			help_command(stdout, arguments->command);
@@ -159,27 +121,56 @@ static int act(
 		return STATUS_GOOD;
 	case ARGUMENTS_NONE:
 		help_overview(stderr, commands);
-		return STATUS_FAILED;
-	case ARGUMENTS_WRONG:
-		return wrong(arguments, usage);
-	case ARGUMENTS_MEMORY:
 		break;
 	}
-	return no_memory();
+	return STATUS_FAILED;
+}
+
+/* Where all ends that cannot continue. */
+static int run(int argc, char **argv, struct arguments *arguments,
+	struct outputs *outputs, struct usage *usage)
+{
+	jmp_buf end;
+	struct looks looks;
+
+	memory_escape(&end);
+	usage->end = &end;
+	switch (setjmp(end)) {
+	case 0:
+		return act(argc, argv, arguments, outputs, usage);
+	case ESCAPE_USAGE:
+		looks = looks_for(&arguments->common, STDERR_FILENO, false);
+		write_usage_error(stdout, arguments->typed, arguments->command, usage);
+		message_usage(&looks, usage);
+		return STATUS_FAILED;
+	default:
+		message_out_of_memory();
+		return STATUS_FAILED;
+	}
 }
 
 int main(int argc, char **argv)
 {
 	struct arguments arguments = { .commands = commands, .typed = argv + 1 };
-	struct usage usage = { "", "" };
+	struct outputs outputs = { 0 };
+	struct usage usage = { "" };
 	int status;
 	int error = 0;
 
 	prepare_process();
 	if (argc == 0)
 		arguments.typed = argv;
-	status = act(arguments_read(argc, argv, &arguments, &usage), &arguments, &usage);
-	arguments_done(&arguments);
+	status = run(argc, argv, &arguments, &outputs, &usage);
+	outputs_done(&outputs);
+	helper_end();
+	temporary_abandon_all();
+	memory_free_all();
+	if (outputs.interrupted != 0) {
+		fflush(stdout);
+		temporary_die(outputs.interrupted);
+	}
+	if (outputs.broken_pipe)
+		temporary_die(SIGPIPE);
 	/* stdout is complete only once it is closed. */
 	errno = 0;
 	if (ferror(stdout) || fflush(stdout) != 0)

@@ -27,8 +27,7 @@ enum { GROUPS = 2 + SELECT_TABLES, MOST_GROUPS = 64 };
 
 /* ---- defaults from the environment ---- */
 
-static enum usage_result apply_environment(
-	struct arguments *arguments, struct usage *usage)
+static void apply_environment(struct arguments *arguments, struct usage *usage)
 {
 	static const struct {
 		const char *variable, *option;
@@ -42,54 +41,44 @@ static enum usage_result apply_environment(
 		const char *value = getenv(defaults[i].variable);
 		const struct option_row *row =
 			option_find(common_options, defaults[i].option, '\0');
-		char hint[sizeof usage->hint];
-		enum usage_result result;
+		jmp_buf end, *before = usage->end;
 
 		if (value == NULL || *value == '\0')
 			continue;
-		result = option_set(
-			row, &arguments->common, value, &arguments->owned, usage);
-		if (result == USAGE_WRONG) {
-			memcpy(hint, usage->hint, sizeof hint);
-			usage_what(usage,
-				"environment variable %s=%s: not a value for this option",
-				defaults[i].variable, value);
-			usage_hint(usage, "%s", hint);
+		usage->end = &end;
+		if (setjmp(end) == 0) {
+			option_set(row, &arguments->common, value, usage);
+			usage->end = before;
+			continue;
 		}
-		if (result != USAGE_GOOD)
-			return result;
+		usage->end = before;
+		usage_refuse(usage, NULL,
+			"environment variable %s=%s: not a value for this option",
+			defaults[i].variable, value);
 	}
-	return USAGE_GOOD;
 }
 
 /* ---- checks across rows ---- */
 
-static bool check_common(const struct common_options *common, struct usage *usage)
+static void check_common(const struct common_options *common, struct usage *usage)
 {
 	uint64_t offset, length;
 	int64_t width;
 
-	if (common->plan != NULL && common->no_plan) {
-		usage_what(usage, "--plan and --no-plan exclude each other");
-		usage_hint(usage, "give one of them");
-		return false;
-	}
+	if (common->plan != NULL && common->no_plan)
+		usage_refuse(usage, "give one of them",
+			"--plan and --no-plan exclude each other");
 	if (common->width != NULL && strcmp(common->width, "none") != 0 &&
-		!option_integer(common->width, 20, 100000, &width)) {
-		usage_what(usage, "--width: %s is not a width", common->width);
-		usage_hint(usage, "a whole number from 20 to 100000, or none");
-		return false;
-	}
-	if (common->range != NULL && !option_range(common->range, &offset, &length)) {
-		usage_what(usage, "--range: %s is not a range of bytes", common->range);
-		usage_hint(usage, "OFFSET or OFFSET:LENGTH, such as 4096:1MiB");
-		return false;
-	}
-	return true;
+		!option_integer(common->width, 20, 100000, &width))
+		usage_refuse(usage, "a whole number from 20 to 100000, or none",
+			"--width: %s is not a width", common->width);
+	if (common->range != NULL && !option_range(common->range, &offset, &length))
+		usage_refuse(usage, "OFFSET or OFFSET:LENGTH, such as 4096:1MiB",
+			"--range: %s is not a range of bytes", common->range);
 }
 
 /* What is accepted has an effect: these say how a checkpoint is opened. */
-static bool check_inputs(const struct command *command,
+static void check_inputs(const struct command *command,
 	const struct common_options *common, struct usage *usage)
 {
 	const char *chosen = common->plan != NULL    ? "--plan"
@@ -102,11 +91,10 @@ static bool check_inputs(const struct command *command,
 	if (chosen == NULL ||
 		(command->inputs != INPUTS_RECORDINGS && command->inputs != INPUTS_NONE &&
 			command->inputs != INPUTS_WORDS))
-		return true;
-	usage_what(usage, "%s does not open a checkpoint: %s cannot be used",
-		command->name, chosen);
+		return;
 	usage_hint(usage, "omit it (fsdp-inspect help %s)", command->name);
-	return false;
+	usage_refuse(usage, NULL, "%s does not open a checkpoint: %s cannot be used",
+		command->name, chosen);
 }
 
 /* ---- in order ---- */
@@ -127,35 +115,26 @@ static size_t groups_of(struct arguments *arguments, struct option_group *groups
 	return count;
 }
 
-static enum usage_result fill(
-	int argc, char **argv, struct arguments *arguments, struct usage *usage)
+static void fill(int argc, char **argv, struct arguments *arguments, struct usage *usage)
 {
 	const struct command *command = arguments->command;
 	struct option_group groups[GROUPS];
-	enum usage_result result;
 	size_t count;
 
-	if (command->options_size > 0) {
-		arguments->options = calloc(1, command->options_size);
-		if (arguments->options == NULL)
-			return USAGE_MEMORY;
-	}
+	if (command->options_size > 0)
+		arguments->options = memory_new(1, command->options_size);
 	count = groups_of(arguments, groups);
-	arguments->filled = true;
-	for (size_t i = 0; i < count; i++) {
-		result = options_init(&groups[i], &arguments->owned, usage);
-		if (result != USAGE_GOOD)
-			return result;
-	}
+	/* Unless what is wrong has a hint of its own. */
+	usage_hint(usage, "fsdp-inspect help %s", command->name);
+	for (size_t i = 0; i < count; i++)
+		options_init(&groups[i], usage);
 	for (size_t i = 0; i < SELECT_TABLES; i++)
-		(void)options_init(
-			&(struct option_group){ select_all[i], &arguments->select },
-			&arguments->owned, usage);
-	result = apply_environment(arguments, usage);
-	if (result != USAGE_GOOD)
-		return result;
-	return options_parse(
-		argc, argv, groups, count, &arguments->words, &arguments->owned, usage);
+		options_init(&(struct option_group){ select_all[i], &arguments->select },
+			usage);
+	apply_environment(arguments, usage);
+	if (!options_parse(argc, argv, groups, count, &arguments->words, usage))
+		suggest_option(usage, arguments);
+	usage->hint[0] = '\0';
 }
 
 /* Options that need no command. */
@@ -185,86 +164,34 @@ static size_t every_group(const struct command *const *commands,
 /* The command is the first word; which words there are depends on the options that take
  * a value. So all options of all commands are parsed once, and what is wrong is ignored.
  */
-static enum usage_result peek(
+static void peek(
 	int argc, char **argv, struct arguments *arguments, struct texts *ret_words)
 {
 	struct option_group groups[MOST_GROUPS];
-	enum usage_result result = options_parse(argc, argv, groups,
-		every_group(arguments->commands, &arguments->common, groups), ret_words,
-		&arguments->owned, NULL);
 
+	options_parse(argc, argv, groups,
+		every_group(arguments->commands, &arguments->common, groups), ret_words,
+		NULL);
 	if (ret_words->count > 0)
 		arguments->command =
 			command_find(arguments->commands, ret_words->items[0]);
-	return result;
 }
 
 /* Options but no command: which of them is wrong, if any. */
-static enum arguments_result refuse_options(
+_Noreturn static void refuse_options(
 	int argc, char **argv, struct arguments *arguments, struct usage *usage)
 {
 	struct option_group groups[MOST_GROUPS];
 	char name[sizeof usage->what];
 	struct texts words = { 0 };
-	enum usage_result result = options_parse(argc, argv, groups,
-		every_group(arguments->commands, NULL, groups), &words, &arguments->owned,
-		usage);
+	bool known;
 
-	free(words.items);
-	if (result == USAGE_MEMORY)
-		return ARGUMENTS_MEMORY;
-	if (result == USAGE_UNKNOWN) {
-		memcpy(name, usage->what, sizeof name);
-		usage_what(usage, "unknown option %s", name);
-	} else if (result == USAGE_GOOD) {
-		usage_what(usage, "no command given");
-	}
 	usage_hint(usage, "fsdp-inspect help");
-	return ARGUMENTS_WRONG;
-}
-
-static enum arguments_result read_words(int argc, char **argv,
-	struct arguments *arguments, const struct texts *words, struct usage *usage)
-{
-	const char *word = words->count > 0 ? words->items[0] : NULL;
-
-	if (arguments->common.help)
-		return ARGUMENTS_HELP;
-	if (arguments->common.version)
-		return ARGUMENTS_VERSION;
-	if (word == NULL && argc <= 1)
-		return ARGUMENTS_NONE;
-	if (word == NULL)
-		return refuse_options(argc, argv, arguments, usage);
-	if (arguments->command == NULL) {
-		suggest_command(usage, arguments, words);
-		return ARGUMENTS_WRONG;
-	}
-	switch (fill(argc, argv, arguments, usage)) {
-	case USAGE_GOOD:
-		break;
-	case USAGE_UNKNOWN:
-		suggest_option(usage, arguments);
-		return ARGUMENTS_WRONG;
-	case USAGE_WRONG:
-		if (usage->hint[0] == '\0')
-			usage_hint(
-				usage, "fsdp-inspect help %s", arguments->command->name);
-		return ARGUMENTS_WRONG;
-	case USAGE_MEMORY:
-		return ARGUMENTS_MEMORY;
-	}
-	/* An option that takes a value elsewhere and none here moves the words. */
-	if (arguments->words.count == 0 || strcmp(arguments->words.items[0], word) != 0) {
-		usage_what(
-			usage, "the command is not clear from the order of the options");
-		usage_hint(usage, "put the command first: fsdp-inspect %s ...", word);
-		return ARGUMENTS_WRONG;
-	}
-	return check_inputs(arguments->command, &arguments->common, usage) &&
-			       check_common(&arguments->common, usage)
-		       ? ARGUMENTS_RUN
-		       : ARGUMENTS_WRONG;
+	known = options_parse(argc, argv, groups,
+		every_group(arguments->commands, NULL, groups), &words, usage);
+	memcpy(name, usage->what, sizeof name);
+	usage_refuse(usage, "fsdp-inspect help", "%s%s",
+		known ? "no command given" : "unknown option ", known ? "" : name);
 }
 
 /* A path that exists or a URL, and no command. */
@@ -277,53 +204,47 @@ static bool is_path_alone(const struct arguments *arguments, const struct texts 
 	       (url_is(words->items[0]) || access(words->items[0], F_OK) == 0);
 }
 
-/* The same line with the command info. NULL: out of memory. */
-static char **with_info(int *argc, char **argv, struct owned *owned)
-{
-	static char info[] = "info";
-	char **made = calloc((size_t)*argc + 2, sizeof *made);
-
-	if (made == NULL)
-		return NULL;
-	made[0] = argv[0];
-	made[1] = info;
-	memcpy(&made[2], &argv[1], (size_t)(*argc - 1) * sizeof *made);
-	++*argc;
-	return (char **)(void *)owned_add(owned, (char *)made);
-}
-
 enum arguments_result arguments_read(
 	int argc, char **argv, struct arguments *arguments, struct usage *usage)
 {
+	static char info[] = "info";
 	struct texts words = { 0 };
-	enum usage_result peeked = peek(argc, argv, arguments, &words);
-	enum arguments_result result = ARGUMENTS_MEMORY;
 
-	if (peeked == USAGE_GOOD && is_path_alone(arguments, &words)) {
-		argv = with_info(&argc, argv, &arguments->owned);
+	peek(argc, argv, arguments, &words);
+	if (is_path_alone(arguments, &words)) {
+		/* The same line with the command info. */
+		char **made = memory_new((size_t)argc + 2, sizeof *made);
+
+		made[0] = argv[0];
+		made[1] = info;
+		memcpy(&made[2], &argv[1], (size_t)(argc - 1) * sizeof *made);
+		argv = made;
+		argc++;
 		words.count = 0;
-		peeked =
-			argv != NULL ? peek(argc, argv, arguments, &words) : USAGE_MEMORY;
+		peek(argc, argv, arguments, &words);
 	}
-	if (peeked == USAGE_GOOD)
-		result = read_words(argc, argv, arguments, &words, usage);
-	free(words.items);
-	return result;
-}
-
-void arguments_done(struct arguments *arguments)
-{
-	struct option_group groups[GROUPS];
-
-	if (arguments->filled) {
-		size_t count = groups_of(arguments, groups);
-
-		for (size_t i = 0; i < count; i++)
-			options_done(&groups[i]);
+	if (arguments->common.help)
+		return ARGUMENTS_HELP;
+	if (arguments->common.version)
+		return ARGUMENTS_VERSION;
+	if (words.count == 0 && argc <= 1)
+		return ARGUMENTS_NONE;
+	if (words.count == 0)
+		refuse_options(argc, argv, arguments, usage);
+	if (arguments->command == NULL)
+		suggest_command(usage, arguments, &words);
+	fill(argc, argv, arguments, usage);
+	/* An option that takes a value elsewhere and none here moves the words. */
+	if (arguments->words.count == 0 ||
+		strcmp(arguments->words.items[0], words.items[0]) != 0) {
+		usage_hint(usage, "put the command first: fsdp-inspect %s ...",
+			words.items[0]);
+		usage_refuse(usage, NULL,
+			"the command is not clear from the order of the options");
 	}
-	free(arguments->options);
-	free(arguments->words.items);
-	owned_free(&arguments->owned);
+	check_inputs(arguments->command, &arguments->common, usage);
+	check_common(&arguments->common, usage);
+	return ARGUMENTS_RUN;
 }
 
 /* ---- limits ---- */
@@ -339,7 +260,7 @@ static const struct fsdp_limit_row *find_limit(const char *name, size_t size)
 	return NULL;
 }
 
-static enum usage_result set_limit(
+static void set_limit(
 	struct fsdp_limit_setting *setting, const char *text, struct usage *usage)
 {
 	const struct fsdp_limit_row *row;
@@ -348,52 +269,28 @@ static enum usage_result set_limit(
 	struct nearest nearest;
 	char name[64];
 
-	if (!option_assignment(text, &name_size, &value)) {
-		usage_what(usage, "--limit: %s is not NAME=VALUE", text);
-		usage_hint(usage,
-			"--head=N for the first rows; for a ceiling --limit memory=4GiB (fsdp-inspect help limits)");
-		return USAGE_WRONG;
-	}
+	if (!option_assignment(text, &name_size, &value))
+		usage_refuse(usage,
+			"--head=N for the first rows; for a ceiling --limit memory=4GiB (fsdp-inspect help limits)",
+			"--limit: %s is not NAME=VALUE", text);
 	row = find_limit(text, name_size);
 	if (row == NULL) {
 		snprintf(name, sizeof name, "%.*s", (int)name_size, text);
 		nearest_init(&nearest, name);
 		for (size_t i = 0; i < fsdp_limit_row_count(); i++)
 			nearest_try(&nearest, fsdp_limit_row(i)->name);
-		usage_what(usage, "--limit: no limit is named %s", name);
 		if (nearest.best != NULL)
 			usage_hint(usage, "did you mean %s? (fsdp-inspect help limits)",
 				nearest.best);
 		else
 			usage_hint(usage, "fsdp-inspect help limits");
-		return USAGE_WRONG;
+		usage_refuse(usage, NULL, "--limit: no limit is named %s", name);
 	}
-	if (!option_size(value, &setting->value)) {
-		usage_what(usage, "--limit %s: %s is not a number", row->name, value);
-		usage_hint(
-			usage, "a number, or 4K, 4KiB (1024s), 4KB (1000s); 0 is none");
-		return USAGE_WRONG;
-	}
+	if (!option_size(value, &setting->value))
+		usage_refuse(usage,
+			"a number, or 4K, 4KiB (1024s), 4KB (1000s); 0 is none",
+			"--limit %s: %s is not a number", row->name, value);
 	setting->name = row->name;
-	return USAGE_GOOD;
-}
-
-static enum usage_result set_limits(
-	struct inputs *inputs, const struct texts *texts, struct usage *usage)
-{
-	inputs->limits = calloc(texts->count + 1, sizeof *inputs->limits);
-	if (inputs->limits == NULL)
-		return USAGE_MEMORY;
-	for (size_t i = 0; i < texts->count; i++) {
-		enum usage_result result =
-			set_limit(&inputs->limits[i], texts->items[i], usage);
-
-		if (result != USAGE_GOOD)
-			return result;
-	}
-	inputs->options.limits = inputs->limits;
-	inputs->options.limit_count = texts->count;
-	return USAGE_GOOD;
 }
 
 uint64_t input_limit(const struct texts *texts, const char *name)
@@ -428,55 +325,50 @@ static int next_entry(FILE *stream, char buffer[PATH_MAX])
 }
 
 /* The ceiling of directories is good enough for lists: a million. */
-static enum usage_result read_entries(struct inputs *inputs, FILE *stream,
-	const char *list, uint64_t most, struct usage *usage)
+static void read_entries(struct inputs *inputs, FILE *stream, const char *list,
+	uint64_t most, struct usage *usage)
 {
 	uint64_t count = 0;
 	char buffer[PATH_MAX];
 	int size;
 
 	while ((size = next_entry(stream, buffer)) != -1) {
-		char *path;
-
-		if (size == 0 || size == -2 || ++count > most) {
-			usage_what(usage, "%s: entry %llu %s", list,
+		if (size == 0 || size == -2 || ++count > most)
+			usage_refuse(usage,
+				"a list of NUL-terminated paths: find -print0",
+				"%s: entry %llu %s", list,
 				(unsigned long long)(count + (size <= 0)),
 				size == 0  ? "is empty"
 				: size < 0 ? "is too long for a path"
 					   : "is beyond the limit files");
-			usage_hint(usage, "a list of NUL-terminated paths: find -print0");
-			return USAGE_WRONG;
-		}
-		path = owned_copy(&inputs->owned, buffer, (size_t)size);
-		if (path == NULL || !texts_add(&inputs->paths, path))
-			return USAGE_MEMORY;
+		texts_add(&inputs->paths, memory_copy(buffer, (size_t)size));
 	}
-	if (ferror(stream)) {
-		usage_what(usage, "%s: %s", list, strerror(errno));
-		usage_hint(usage, "give --files0-from a file that can be read");
-		return USAGE_WRONG;
-	}
-	return USAGE_GOOD;
+	if (ferror(stream))
+		usage_refuse(usage, "give --files0-from a file that can be read",
+			"%s: %s", list, strerror(errno));
 }
 
-static enum usage_result read_list(
+static void close_list(void *stream)
+{
+	fclose(stream);
+}
+
+static void read_list(
 	struct inputs *inputs, const struct common_options *common, struct usage *usage)
 {
 	const char *list = common->files0_from;
 	bool is_stdin = strcmp(list, "-") == 0;
 	FILE *stream = is_stdin ? stdin : fopen(list, "re");
-	enum usage_result result;
+	size_t mark = memory_mark();
 
-	if (stream == NULL) {
-		usage_what(usage, "%s: %s", list, strerror(errno));
-		usage_hint(usage, "give --files0-from a file that can be read");
-		return USAGE_WRONG;
-	}
-	result = read_entries(inputs, stream, is_stdin ? "standard input" : list,
-		input_limit(&common->limits, "files"), usage);
+	if (stream == NULL)
+		usage_refuse(usage, "give --files0-from a file that can be read",
+			"%s: %s", list, strerror(errno));
 	if (!is_stdin)
-		fclose(stream);
-	return result;
+		memory_owns(stream, close_list);
+	read_entries(inputs, stream, is_stdin ? "standard input" : list,
+		input_limit(&common->limits, "files"), usage);
+	memory_release(mark);
 }
 
 /* ---- directories of recordings ---- */
@@ -558,14 +450,14 @@ static int compare_texts(const void *a, const void *b)
 	return strcmp(*(const char *const *)a, *(const char *const *)b);
 }
 
-static void refuse_many(const char *path, struct usage *usage)
+_Noreturn static void refuse_many(const char *path, struct usage *usage)
 {
-	usage_what(usage, "%s contains more than %d recordings", path, MOST_ENTRIES);
-	usage_hint(usage, "name the files that belong to one run");
+	usage_refuse(usage, "name the files that belong to one run",
+		"%s contains more than %d recordings", path, MOST_ENTRIES);
 }
 
 /* Adds the recordings in a directory, by name. */
-static enum usage_result add_folder(
+static void add_folder(
 	struct inputs *inputs, const char *path, DIR *folder, struct usage *usage)
 {
 	size_t first = inputs->paths.count, size = strlen(path);
@@ -583,21 +475,16 @@ static enum usage_result add_folder(
 			(!is_recording_name(entry->d_name) &&
 				!may_be_dump(found, status.st_size)))
 			continue;
-		if (inputs->paths.count - first == MOST_ENTRIES) {
+		if (inputs->paths.count - first == MOST_ENTRIES)
 			refuse_many(path, usage);
-			return USAGE_WRONG;
-		}
-		char *copy = owned_copy(&inputs->owned, found, (size_t)length);
-		if (copy == NULL || !texts_add(&inputs->paths, copy))
-			return USAGE_MEMORY;
+		texts_add(&inputs->paths, memory_copy(found, (size_t)length));
 	}
 	inputs->is_folder |= inputs->paths.count != first;
 	/* Without any it is opened as it is, which reports the reason. */
-	if (inputs->paths.count == first && !texts_add(&inputs->paths, path))
-		return USAGE_MEMORY;
+	if (inputs->paths.count == first)
+		texts_add(&inputs->paths, path);
 	qsort(inputs->paths.items + first, inputs->paths.count - first,
 		sizeof *inputs->paths.items, compare_texts);
-	return USAGE_GOOD;
 }
 
 /* By names alone: dumps end as pickles do, or with the number of the rank. */
@@ -611,149 +498,121 @@ static bool may_be_remote_recording(const char *name)
 		       (ends_with(name, size, dumps, 3) || is_digit(name[size - 1])));
 }
 
-enum usage_result inputs_list_remote(
+void inputs_list_remote(
 	struct inputs *inputs, const struct arguments *arguments, struct usage *usage)
 {
 	struct fsdp_remote *remote = inputs->options.remote;
 	struct texts typed = inputs->paths, near = inputs->near;
-	enum usage_result result = USAGE_GOOD;
 
 	if (remote == NULL || arguments->command->inputs != INPUTS_RECORDINGS)
-		return USAGE_GOOD;
+		return;
 	inputs->paths = inputs->near = (struct texts){ 0 };
-	for (size_t i = 0; i < typed.count && result == USAGE_GOOD; i++) {
+	for (size_t i = 0; i < typed.count; i++) {
 		const char *path = typed.items[i], *name;
 		bool is_folder = fsdp_remote_kind(remote, path) == FSDP_REMOTE_FOLDER;
 		size_t first = inputs->paths.count;
 		enum fsdp_remote_kind kind;
 
-		for (size_t j = 0;
-			is_folder && result == USAGE_GOOD &&
-			(name = fsdp_remote_name(remote, path, j, &kind)) != NULL;
+		for (size_t j = 0; is_folder && (name = fsdp_remote_name(
+							 remote, path, j, &kind)) != NULL;
 			j++) {
-			char *found = NULL;
-
 			if (kind != FSDP_REMOTE_FILE || !may_be_remote_recording(name))
 				continue;
-			if (inputs->paths.count - first == MOST_ENTRIES) {
+			if (inputs->paths.count - first == MOST_ENTRIES)
 				refuse_many(path, usage);
-				result = USAGE_WRONG;
-			} else if (asprintf(&found, "%s/%s", path, name) < 0 ||
-				   (found = owned_add(&inputs->owned, found)) == NULL ||
-				   !texts_add(&inputs->paths, found) ||
-				   !texts_add(&inputs->near, NULL)) {
-				result = USAGE_MEMORY;
-			}
+			texts_add(&inputs->paths, memory_format("%s/%s", path, name));
+			texts_add(&inputs->near, NULL);
 		}
 		inputs->is_folder |= inputs->paths.count != first;
-		if (inputs->paths.count == first &&
-			(!texts_add(&inputs->paths, path) ||
-				!texts_add(&inputs->near, near.items[i])))
-			result = USAGE_MEMORY;
+		if (inputs->paths.count == first) {
+			texts_add(&inputs->paths, path);
+			texts_add(&inputs->near, near.items[i]);
+		}
 	}
-	free(typed.items);
-	free(near.items);
-	return result;
 }
 
 /* Once the process is locked to its inputs, it is too late to look around. */
-static bool look_near(struct inputs *inputs, struct texts *near, const char *path)
+static void look_near(struct texts *near, const char *path)
 {
-	char *found = NULL;
+	bool is_missing = strcmp(path, "-") != 0 && !url_is(path) &&
+			  access(path, F_OK) != 0 && errno == ENOENT &&
+			  near->count < MOST_MISSING;
 
-	if (strcmp(path, "-") != 0 && !url_is(path) && access(path, F_OK) != 0 &&
-		errno == ENOENT && near->count < MOST_MISSING)
-		found = owned_add(&inputs->owned, suggest_near_path(path));
-	return texts_add(near, found);
-}
-
-static enum usage_result look_near_inputs(struct inputs *inputs)
-{
-	for (size_t i = 0; i < inputs->paths.count; i++)
-		if (!look_near(inputs, &inputs->near, inputs->paths.items[i]))
-			return USAGE_MEMORY;
-	return USAGE_GOOD;
+	texts_add(near, is_missing ? suggest_near_path(path) : NULL);
 }
 
 /* What is not to be shown is removed where it was typed, so that nothing can show it. */
-static enum usage_result add_url(struct inputs *inputs, const struct arguments *arguments,
+static void add_url(struct inputs *inputs, const struct arguments *arguments,
 	const char *url, struct usage *usage)
 {
-	char *whole = owned_copy(&inputs->owned, url, strlen(url));
-	char *shown = NULL;
+	char *whole = memory_text(url), *shown = NULL;
 
-	if (!url_check(usage, arguments->command->name, url))
-		return USAGE_WRONG;
+	url_check(usage, arguments->command->name, url);
 	for (size_t i = 0; arguments->typed[i] != NULL; i++)
 		if (url >= arguments->typed[i] &&
 			url <= arguments->typed[i] + strlen(arguments->typed[i]))
 			url_clean(shown = arguments->typed[i] +
 					  (url - arguments->typed[i]));
-	if (whole == NULL || shown == NULL)
-		return USAGE_MEMORY;
-	return texts_add(&inputs->urls, whole) && texts_add(&inputs->url_names, shown)
-		       ? USAGE_GOOD
-		       : USAGE_MEMORY;
+	texts_add(&inputs->urls, whole);
+	texts_add(&inputs->url_names, shown);
 }
 
 /* Of the files that options name some may be URLs. */
-static enum usage_result add_option_url(struct inputs *inputs,
-	const struct arguments *arguments, const char *option, const char *url,
-	struct usage *usage)
+static void add_option_url(struct inputs *inputs, const struct arguments *arguments,
+	const char *option, const char *url, struct usage *usage)
 {
 	static const char *const remote[] = { "plan", "expect", "merged", "manifest",
 		"listing", "check", "with-config", "trace", "names", "map", "compare",
 		"units-from" };
 
 	for (size_t i = 0; i < sizeof remote / sizeof *remote; i++)
-		if (strcmp(option, remote[i]) == 0)
-			return add_url(inputs, arguments, url, usage);
-	usage_what(usage, "--%s takes a local file, not a URL", option);
-	usage_hint(usage, "download the file first");
-	return USAGE_WRONG;
+		if (strcmp(option, remote[i]) == 0) {
+			add_url(inputs, arguments, url, usage);
+			return;
+		}
+	usage_refuse(usage, "download the file first",
+		"--%s takes a local file, not a URL", option);
 }
 
 /* Options may name files too. */
-static enum usage_result look_near_options(struct inputs *inputs,
-	const struct arguments *arguments, const struct option_row *rows,
-	const void *values, struct usage *usage)
+static void look_near_options(struct inputs *inputs, const struct arguments *arguments,
+	const struct option_row *rows, const void *values, struct usage *usage)
 {
-	enum usage_result result;
 	const char *path;
 
 	for (; rows != NULL && rows->name != NULL; rows++)
 		for (size_t i = 0; (path = option_path(rows, values, i)) != NULL; i++) {
-			result = url_is(path) ? add_option_url(inputs, arguments,
-							rows->name, path, usage)
-					      : USAGE_GOOD;
-			if (result != USAGE_GOOD)
-				return result;
-			if (!texts_add(&inputs->beside, path) ||
-				!look_near(inputs, &inputs->near_beside, path))
-				return USAGE_MEMORY;
+			if (url_is(path))
+				add_option_url(
+					inputs, arguments, rows->name, path, usage);
+			texts_add(&inputs->beside, path);
+			look_near(&inputs->near_beside, path);
 		}
-	return USAGE_GOOD;
+}
+
+static void close_folder(void *folder)
+{
+	closedir(folder);
 }
 
 /* A directory of recordings means its files. */
-static enum usage_result open_folders(struct inputs *inputs, struct usage *usage)
+static void open_folders(struct inputs *inputs, struct usage *usage)
 {
 	struct texts typed = inputs->paths;
-	enum usage_result result = USAGE_GOOD;
 
 	inputs->paths = (struct texts){ 0 };
-	for (size_t i = 0; result == USAGE_GOOD && i < typed.count; i++) {
+	for (size_t i = 0; i < typed.count; i++) {
 		DIR *folder = opendir(typed.items[i]);
+		size_t mark = memory_mark();
 
-		if (folder != NULL)
-			result = add_folder(inputs, typed.items[i], folder, usage);
-		else if (!texts_add(&inputs->paths, typed.items[i]))
-			result = USAGE_MEMORY;
-		if (folder != NULL)
-			closedir(folder);
+		if (folder == NULL) {
+			texts_add(&inputs->paths, typed.items[i]);
+			continue;
+		}
+		memory_owns(folder, close_folder);
+		add_folder(inputs, typed.items[i], folder, usage);
+		memory_release(mark);
 	}
-	free(typed.items);
-	return result;
 }
 
 /*
@@ -779,7 +638,7 @@ static bool is_standard_input(const char *path)
 }
 
 /* words[0] is the command. */
-static enum usage_result split_words(
+static void split_words(
 	struct inputs *inputs, const struct arguments *arguments, struct usage *usage)
 {
 	const struct texts *words = &arguments->words;
@@ -791,91 +650,70 @@ static enum usage_result split_words(
 			 arguments->command->inputs == INPUTS_ONE_SOME) &&
 		 path_count > 1)
 		path_count = 1;
-	for (size_t i = 1 + path_count; i < words->count; i++) {
-		char *copy = owned_copy(
-			&inputs->owned, words->items[i], strlen(words->items[i]));
-
-		if (copy == NULL || !texts_add(&inputs->words, copy))
-			return USAGE_MEMORY;
-	}
+	for (size_t i = 1 + path_count; i < words->count; i++)
+		texts_add(&inputs->words, memory_text(words->items[i]));
 	for (size_t i = 0; i < path_count; i++) {
 		const char *path = url_local(words->items[1 + i]);
 
 		if (url_is(path)) {
-			enum usage_result result =
-				add_url(inputs, arguments, path, usage);
-			if (result != USAGE_GOOD)
-				return result;
+			add_url(inputs, arguments, path, usage);
 			path = inputs->url_names.items[inputs->url_names.count - 1];
-		} else if (suggest_url(usage, arguments->command->name, path) ||
-			   suggest_joined(usage, arguments, path)) {
-			return USAGE_WRONG;
+		} else {
+			suggest_url(usage, arguments->command->name, path);
+			suggest_joined(usage, arguments, path);
 		}
-		if (!texts_add(&inputs->paths, is_standard_input(path) ? "-" : path))
-			return USAGE_MEMORY;
+		texts_add(&inputs->paths, is_standard_input(path) ? "-" : path);
 	}
-	return USAGE_GOOD;
 }
 
-static enum usage_result check_words(const struct inputs *inputs,
-	const struct arguments *arguments, struct usage *usage)
+static void check_words(const struct inputs *inputs, const struct arguments *arguments,
+	struct usage *usage)
 {
 	const struct command *command = arguments->command;
 	const struct common_options *common = &arguments->common;
 	const struct select_options *select = &arguments->select;
 
 	if (command->inputs == INPUTS_NONE && inputs->words.count > 0) {
-		usage_what(usage, "%s takes no arguments", command->name);
 		usage_hint(usage, "fsdp-inspect help %s", command->name);
-		return USAGE_WRONG;
+		usage_refuse(usage, NULL, "%s takes no arguments", command->name);
 	}
 	if (!takes_checkpoint(command->inputs))
-		return USAGE_GOOD;
+		return;
 	if (inputs->paths.count == 0 && inputs->options.units_path == NULL) {
-		usage_what(usage, "%s needs a %s", command->name,
+		usage_hint(usage, "example: fsdp-inspect %s (fsdp-inspect help %s)",
+			command->examples[0], command->name);
+		usage_refuse(usage, NULL, "%s needs a %s", command->name,
 			command->inputs == INPUTS_RECORDINGS ? "recording"
 			: command->inputs == INPUTS_FILE     ? "file"
 			: command->inputs == INPUTS_RUNS     ? "directory of a run"
 							     : "checkpoint");
-		usage_hint(usage, "example: fsdp-inspect %s (fsdp-inspect help %s)",
-			command->examples[0], command->name);
-		return USAGE_WRONG;
 	}
 	if (command->inputs == INPUTS_ONE_NAMES && inputs->words.count == 0 &&
 		select->globs.count + select->regexes.count == 0) {
-		usage_what(usage,
-			"%s needs a name after the checkpoint, or a pattern (-g)",
-			command->name);
 		usage_hint(usage, "fsdp-inspect ls %s lists the names",
 			inputs->paths.items[0]);
-		return USAGE_WRONG;
+		usage_refuse(usage, NULL,
+			"%s needs a name after the checkpoint, or a pattern (-g)",
+			command->name);
 	}
 	if (command->inputs == INPUTS_PAIR && inputs->paths.count != 2) {
-		usage_what(usage, "%s needs two checkpoints, not %zu", command->name,
-			inputs->paths.count);
 		usage_hint(usage, "fsdp-inspect %s %s %s (fsdp-inspect help %s)",
 			command->name, inputs->paths.items[0],
 			inputs->paths.count > 1 ? inputs->paths.items[1] : "OTHER",
 			command->name);
-		return USAGE_WRONG;
+		usage_refuse(usage, NULL, "%s needs two checkpoints, not %zu",
+			command->name, inputs->paths.count);
 	}
-	if (common->separate && command->inputs == INPUTS_ONE &&
-		inputs->paths.count > 1) {
-		usage_what(usage, "--separate needs several checkpoints; %s reads one",
+	if (common->separate && command->inputs == INPUTS_ONE && inputs->paths.count > 1)
+		usage_refuse(usage, "run it once for each",
+			"--separate needs several checkpoints; %s reads one",
 			command->name);
-		usage_hint(usage, "run it once for each");
-		return USAGE_WRONG;
-	}
-	if (common->range != NULL && inputs->paths.count != 1) {
-		usage_what(usage, "--range needs exactly one file");
-		usage_hint(usage, "run it once for each");
-		return USAGE_WRONG;
-	}
-	if (common->plan != NULL && inputs->options.units_path != NULL) {
-		usage_what(usage, "--plan and --units-from exclude each other");
-		usage_hint(usage, "a plan contains the units: omit --units-from");
-		return USAGE_WRONG;
-	}
+	if (common->range != NULL && inputs->paths.count != 1)
+		usage_refuse(
+			usage, "run it once for each", "--range needs exactly one file");
+	if (common->plan != NULL && inputs->options.units_path != NULL)
+		usage_refuse(usage, "a plan contains the units: omit --units-from",
+			"--plan and --units-from exclude each other");
 	size_t count =
 		common->files0_from != NULL && strcmp(common->files0_from, "-") == 0;
 	for (size_t i = 0; i < inputs->paths.count; i++)
@@ -883,12 +721,9 @@ static enum usage_result check_words(const struct inputs *inputs,
 	count += common->plan != NULL && strcmp(common->plan, "-") == 0;
 	count += inputs->options.units_path != NULL &&
 		 strcmp(inputs->options.units_path, "-") == 0;
-	if (count > 1) {
-		usage_what(usage, "standard input can be read only once");
-		usage_hint(usage, "give a file instead of one -");
-		return USAGE_WRONG;
-	}
-	return USAGE_GOOD;
+	if (count > 1)
+		usage_refuse(usage, "give a file instead of one -",
+			"standard input can be read only once");
 }
 
 /* Path that an option of the command names. NULL: not given, or no such option. */
@@ -928,57 +763,37 @@ static void set_options(struct inputs *inputs, const struct arguments *arguments
 			&inputs->options.slice_offset, &inputs->options.slice_length);
 }
 
-enum usage_result inputs_collect(
+void inputs_collect(
 	struct inputs *inputs, const struct arguments *arguments, struct usage *usage)
 {
-	enum usage_result result = split_words(inputs, arguments, usage);
+	const struct texts *limits = &arguments->common.limits;
 
+	split_words(inputs, arguments, usage);
 	set_options(inputs, arguments);
-	if (result == USAGE_GOOD)
-		result = set_limits(inputs, &arguments->common.limits, usage);
-	if (result == USAGE_GOOD && arguments->common.files0_from != NULL)
-		result = read_list(inputs, &arguments->common, usage);
-	if (result == USAGE_GOOD)
-		result = check_words(inputs, arguments, usage);
-	if (result == USAGE_GOOD) {
-		/* Without a checkpoint a log is an input by itself. */
-		const char *path = inputs->options.units_path;
-
-		inputs->has_no_checkpoint = inputs->paths.count == 0 && path != NULL;
-		result = !inputs->has_no_checkpoint || texts_add(&inputs->paths, path)
-				 ? USAGE_GOOD
-				 : USAGE_MEMORY;
-	}
-	if (result == USAGE_GOOD && arguments->command->inputs == INPUTS_RECORDINGS)
-		result = open_folders(inputs, usage);
-	if (result == USAGE_GOOD)
-		result = look_near_inputs(inputs);
-	if (result == USAGE_GOOD)
-		result = look_near_options(
-			inputs, arguments, common_options, &arguments->common, usage);
-	if (result == USAGE_GOOD)
-		result = look_near_options(inputs, arguments, arguments->command->options,
-			arguments->options, usage);
-	if (result == USAGE_GOOD && suggest_order(usage, arguments, &inputs->paths,
-					    &inputs->near, &inputs->words))
-		result = USAGE_WRONG;
+	inputs->limits = memory_new(limits->count, sizeof *inputs->limits);
+	for (size_t i = 0; i < limits->count; i++)
+		set_limit(&inputs->limits[i], limits->items[i], usage);
+	inputs->options.limits = inputs->limits;
+	inputs->options.limit_count = limits->count;
+	if (arguments->common.files0_from != NULL)
+		read_list(inputs, &arguments->common, usage);
+	check_words(inputs, arguments, usage);
+	/* Without a checkpoint a log is an input by itself. */
+	inputs->has_no_checkpoint =
+		inputs->paths.count == 0 && inputs->options.units_path != NULL;
+	if (inputs->has_no_checkpoint)
+		texts_add(&inputs->paths, inputs->options.units_path);
+	if (arguments->command->inputs == INPUTS_RECORDINGS)
+		open_folders(inputs, usage);
+	for (size_t i = 0; i < inputs->paths.count; i++)
+		look_near(&inputs->near, inputs->paths.items[i]);
+	look_near_options(inputs, arguments, common_options, &arguments->common, usage);
+	look_near_options(inputs, arguments, arguments->command->options,
+		arguments->options, usage);
+	suggest_order(usage, arguments, &inputs->paths, &inputs->near, &inputs->words);
 	/* They name all that is shown; the rest need not be read. */
 	if (arguments->command->inputs == INPUTS_ONE_NAMES) {
 		inputs->options.value_names = inputs->words.items;
 		inputs->options.value_name_count = inputs->words.count;
 	}
-	return result;
-}
-
-void inputs_done(struct inputs *inputs)
-{
-	free(inputs->paths.items);
-	free(inputs->words.items);
-	free(inputs->near.items);
-	free(inputs->urls.items);
-	free(inputs->url_names.items);
-	free(inputs->beside.items);
-	free(inputs->near_beside.items);
-	free(inputs->limits);
-	owned_free(&inputs->owned);
 }

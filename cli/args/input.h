@@ -18,8 +18,8 @@ bool url_is(const char *text);
 /* The path of file:///PATH and file://localhost/PATH; another text is returned itself. */
 const char *url_local(const char *text);
 
-/* Whether this one can be: usage shows why not. */
-bool url_check(struct usage *usage, const char *command, const char *url);
+/* Refuses one that cannot be read. */
+void url_check(struct usage *usage, const char *command, const char *url);
 
 /* Whether its files are in directories: all but those of web servers are. */
 bool url_has_directories(const char *url);
@@ -29,7 +29,8 @@ void url_clean(char *url);
 
 struct arguments;
 
-/* What people type by habit or by mistake, and what to type instead. */
+/* What people type by habit or by mistake, and what to type instead. The functions that
+ * refuse a line do not return. */
 
 /*
  * A line to type instead of the one that was typed: "fsdp-inspect" and words, each quoted
@@ -45,12 +46,12 @@ void retyped_line(struct retyped *line, ...) __attribute__((sentinel));
 
 /* Answers a first word that is not a command. `words` are all that were typed but
  * options, the wrong one first. */
-void suggest_command(struct usage *usage, const struct arguments *arguments,
+_Noreturn void suggest_command(struct usage *usage, const struct arguments *arguments,
 	const struct texts *words);
 
 /* Answers an option that the command does not have: "--name", "-x", or "-name" for
  * "--name". usage->what is it, as options_parse left it. */
-void suggest_option(struct usage *usage, const struct arguments *arguments);
+_Noreturn void suggest_option(struct usage *usage, const struct arguments *arguments);
 
 /* The line that was typed, with another option in it, in the place of a word unless that
  * is NULL. */
@@ -68,26 +69,26 @@ void suggest_several(struct usage *usage, const struct arguments *arguments,
 bool suggest_path_as_name(
 	struct usage *usage, const struct arguments *arguments, const char *word);
 
-/* Whether a word that is not a path is two of them, such as A..B and A,B. */
-bool suggest_joined(
+/* Refuses a word that is not a path but two of them, such as A..B and A,B. */
+void suggest_joined(
 	struct usage *usage, const struct arguments *arguments, const char *word);
 
-/* Whether a path is a URL: those are refused, since URLs are not supported. */
-bool suggest_url(struct usage *usage, const char *command, const char *path);
+/* Refuses a path that is a URL, if it cannot be read. */
+void suggest_url(struct usage *usage, const char *command, const char *path);
 
 /* The path that is most like a missing one: a name in its directory or, if that is
  * missing too, a path like the directory. Without a similar one, the first existing
- * directory of the path, with a slash at its end. A path from malloc; NULL: out of
- * memory. At most 10,000 entries of one directory are compared. */
+ * directory of the path, with a slash at its end; or NULL. At most 10,000 entries of one
+ * directory are compared. */
 char *suggest_near_path(const char *path);
 
 /* Whether a word in the place of a path may be the name of a tensor or module: it has
  * neither a slash nor the suffix of a file. `near` is what suggest_near_path found. */
 bool suggest_is_name(const char *word, const char *near);
 
-/* Answers names in the place of checkpoints, and checkpoints after names. `paths` and
+/* Refuses names in the place of checkpoints, and checkpoints after names. `paths` and
  * `words` are the typed words after the command, `near` as above for each path. */
-bool suggest_order(struct usage *usage, const struct arguments *arguments,
+void suggest_order(struct usage *usage, const struct arguments *arguments,
 	const struct texts *paths, const struct texts *near, const struct texts *words);
 
 /* A parsed command line: the command, its options, and the words after it. */
@@ -99,8 +100,6 @@ struct arguments {
 	struct select_options select;
 	void *options;      /* command->options_size bytes, or NULL */
 	struct texts words; /* first the command itself */
-	struct owned owned;
-	bool filled;
 };
 
 enum arguments_result {
@@ -108,15 +107,11 @@ enum arguments_result {
 	ARGUMENTS_HELP,    /* -h was somewhere: of the command, or of all */
 	ARGUMENTS_VERSION, /* --version was */
 	ARGUMENTS_NONE,    /* no command at all */
-	ARGUMENTS_WRONG,   /* usage says what */
-	ARGUMENTS_MEMORY,
 };
 
-/* *arguments is all zero before, except commands and typed; arguments_done also after a
- * failure. */
+/* *arguments is all zero before, except commands and typed. */
 enum arguments_result arguments_read(
 	int argc, char **argv, struct arguments *arguments, struct usage *usage);
-void arguments_done(struct arguments *arguments);
 
 /* What the command works on: the paths of checkpoints, and the words that are none. */
 struct inputs {
@@ -127,7 +122,6 @@ struct inputs {
 	struct texts urls,
 		url_names; /* paths that are URLs, whole; and as they are shown */
 	struct texts words;
-	struct owned owned;
 	struct fsdp_options options; /* for opening, limits and all */
 	bool has_no_checkpoint;      /* the one path is a log: options.units_path */
 	struct fsdp_limit_setting *limits;
@@ -135,14 +129,13 @@ struct inputs {
 	uint32_t rank;  /* the only one that is needed; see parse.h */
 };
 
-/* *inputs is all zero before; inputs_done also after a failure. */
-enum usage_result inputs_collect(
+/* *inputs is all zero before. */
+void inputs_collect(
 	struct inputs *inputs, const struct arguments *arguments, struct usage *usage);
 /* Replaces directories of recordings at URLs by their files; options.remote is set
  * before. */
-enum usage_result inputs_list_remote(
+void inputs_list_remote(
 	struct inputs *inputs, const struct arguments *arguments, struct usage *usage);
-void inputs_done(struct inputs *inputs);
 
 /* The limit of this name, which there is, as the options set it; UINT64_MAX: none. What
  * is wrong about them is reported by inputs_collect. */

@@ -154,6 +154,23 @@ void usage_what(struct usage *usage, const char *format, ...)
 	va_end(arguments);
 }
 
+void usage_end(struct usage *usage)
+{
+	longjmp(*usage->end, ESCAPE_USAGE);
+}
+
+void usage_refuse(struct usage *usage, const char *hint, const char *format, ...)
+{
+	va_list arguments;
+
+	if (hint != NULL)
+		usage_hint(usage, "%s", hint);
+	va_start(arguments, format);
+	vsnprintf(usage->what, sizeof usage->what, format, arguments);
+	va_end(arguments);
+	usage_end(usage);
+}
+
 void usage_hint(struct usage *usage, const char *format, ...)
 {
 	va_list arguments;
@@ -291,70 +308,13 @@ bool option_assignment(const char *text, size_t *ret_name_size, const char **ret
 	return true;
 }
 
-/* ---- lists ---- */
-
-void *list_grown(void *items, size_t count, size_t size)
+void texts_add(struct texts *texts, const char *text)
 {
-	if ((count & (count - 1)) != 0)
-		return items;
-	return count <= SIZE_MAX / 2
-		       ? reallocarray(items, count != 0 ? count * 2 : 1, size)
-		       : NULL;
-}
-
-char *owned_add(struct owned *owned, char *text)
-{
-	char **items;
-
-	if (text == NULL)
-		return NULL;
-	items = list_grown(owned->items, owned->count, sizeof *items);
-	if (items == NULL) {
-		free(text);
-		return NULL;
-	}
-	owned->items = items;
-	items[owned->count++] = text;
-	return text;
-}
-
-char *owned_copy(struct owned *owned, const char *data, size_t size)
-{
-	char *copy = malloc(size + 1);
-
-	if (copy != NULL) {
-		if (size > 0)
-			memcpy(copy, data, size);
-		copy[size] = '\0';
-	}
-	return owned_add(owned, copy);
-}
-
-void owned_free(struct owned *owned)
-{
-	for (size_t i = 0; i < owned->count; i++)
-		free(owned->items[i]);
-	free(owned->items);
-	*owned = (struct owned){ 0 };
-}
-
-bool texts_add(struct texts *texts, const char *text)
-{
-	const char **items = list_grown(texts->items, texts->count, sizeof *items);
-
-	if (items == NULL)
-		return false;
-	texts->items = items;
-	items[texts->count++] = text;
-	return true;
+	texts->items = memory_grown(texts->items, texts->count, sizeof *texts->items);
+	texts->items[texts->count++] = text;
 }
 
 /* ---- rows ---- */
-
-static void *place(const struct option_row *row, void *values)
-{
-	return (char *)values + row->offset;
-}
 
 bool option_takes_value(const struct option_row *row)
 {
@@ -403,7 +363,7 @@ static bool is_word(const struct option_row *row, const char *value)
 	return false;
 }
 
-static enum usage_result wrong_word(
+_Noreturn static void refuse_word(
 	const struct option_row *row, const char *value, struct usage *usage)
 {
 	struct nearest nearest;
@@ -423,19 +383,16 @@ static enum usage_result wrong_word(
 		if (written > 0)
 			used += (size_t)written;
 	}
-	usage_what(usage, "--%s: unknown word %s", row->name, value);
 	if (nearest.best != NULL)
 		usage_hint(usage, "did you mean %s? (one of %s)", nearest.best, words);
 	else
 		usage_hint(usage, "one of %s", words);
-	return USAGE_WRONG;
+	usage_refuse(usage, NULL, "--%s: unknown word %s", row->name, value);
 }
 
-static enum usage_result wrong_number(
+_Noreturn static void refuse_number(
 	const struct option_row *row, const char *value, struct usage *usage)
 {
-	usage_what(usage, "--%s: %s is not %s", row->name, value,
-		row->kind == OPTION_SIZE ? "a size" : "a whole number in range");
 	if (row->kind == OPTION_SIZE)
 		usage_hint(usage, "a size is 4096, 4K or 1.5KiB (1024s), or 4KB (1000s)");
 	else if (access(value, F_OK) == 0)
@@ -449,75 +406,72 @@ static enum usage_result wrong_number(
 	else
 		usage_hint(usage, "a whole number from %lld to %lld",
 			(long long)row->minimum, (long long)row->maximum);
-	return USAGE_WRONG;
+	usage_refuse(usage, NULL, "--%s: %s is not %s", row->name, value,
+		row->kind == OPTION_SIZE ? "a size" : "a whole number in range");
 }
 
 /* Splits at commas; an empty part is an error. */
-static enum usage_result convert_words(const struct option_row *row, const char *value,
-	struct texts *texts, struct owned *owned, struct usage *usage)
+static void split_words(const struct option_row *row, const char *value,
+	struct texts *texts, struct usage *usage)
 {
 	while (true) {
 		size_t size = strcspn(value, ",");
-		char *part = strndup(value, size);
+		char *part = memory_copy(value, size);
 
-		if (!owned_add(owned, part) || !texts_add(texts, part))
-			return USAGE_MEMORY;
-		if (size == 0) {
-			usage_what(
-				usage, "--%s: an item of the list is empty", row->name);
-			usage_hint(usage, "items are separated by single commas");
-			return USAGE_WRONG;
-		}
+		texts_add(texts, part);
+		if (size == 0)
+			usage_refuse(usage, "items are separated by single commas",
+				"--%s: an item of the list is empty", row->name);
 		if (row->words != NULL && !is_word(row, part))
-			return wrong_word(row, part, usage);
+			refuse_word(row, part, usage);
 		if (value[size] == '\0')
-			return USAGE_GOOD;
+			return;
 		value += size + 1;
 	}
 }
 
-enum usage_result option_set(const struct option_row *row, void *values,
-	const char *value, struct owned *owned, struct usage *usage)
+void option_set(const struct option_row *row, void *values, const char *value,
+	struct usage *usage)
 {
-	void *target = place(row, values);
+	void *target = (char *)values + row->offset;
 
 	switch (row->kind) {
 	case OPTION_FLAG:
 		*(bool *)target = true;
-		return USAGE_GOOD;
+		break;
 	case OPTION_COUNTED:
 		if (*(int *)target < INT_MAX)
 			++*(int *)target;
-		return USAGE_GOOD;
+		break;
 	case OPTION_INTEGER:
 		if (!option_integer(value, row->minimum, row->maximum, target))
-			return wrong_number(row, value, usage);
-		return USAGE_GOOD;
+			refuse_number(row, value, usage);
+		break;
 	case OPTION_SIZE:
 		if (!option_size(value, target))
-			return wrong_number(row, value, usage);
-		return USAGE_GOOD;
+			refuse_number(row, value, usage);
+		break;
 	case OPTION_WORD:
 		if (!is_word(row, value))
-			return wrong_word(row, value, usage);
+			refuse_word(row, value, usage);
 		*(const char **)target = value;
-		return USAGE_GOOD;
+		break;
 	case OPTION_TEXT:
 		*(const char **)target = value;
-		return USAGE_GOOD;
+		break;
 	case OPTION_LIST:
-		return texts_add(target, value) ? USAGE_GOOD : USAGE_MEMORY;
+		texts_add(target, value);
+		break;
 	case OPTION_WORDS:
-		return convert_words(row, value, target, owned, usage);
+		split_words(row, value, target, usage);
+		break;
 	}
-	return USAGE_MEMORY;
 }
 
-enum usage_result options_init(
-	const struct option_group *group, struct owned *owned, struct usage *usage)
+void options_init(const struct option_group *group, struct usage *usage)
 {
 	for (const struct option_row *row = group->rows; row->name != NULL; row++) {
-		void *target = place(row, group->values);
+		void *target = (char *)group->values + row->offset;
 
 		switch (row->kind) {
 		case OPTION_FLAG:
@@ -542,29 +496,9 @@ enum usage_result options_init(
 			break;
 		}
 	}
-	for (const struct option_row *row = group->rows; row->name != NULL; row++) {
-		enum usage_result result;
-
-		if (row->initial == NULL)
-			continue;
-		result = option_set(row, group->values, row->initial, owned, usage);
-		if (result != USAGE_GOOD)
-			return result;
-	}
-	return USAGE_GOOD;
-}
-
-void options_done(const struct option_group *group)
-{
-	for (const struct option_row *row = group->rows; row->name != NULL; row++) {
-		struct texts *texts;
-
-		if (row->kind != OPTION_LIST && row->kind != OPTION_WORDS)
-			continue;
-		texts = place(row, group->values);
-		free(texts->items);
-		*texts = (struct texts){ 0 };
-	}
+	for (const struct option_row *row = group->rows; row->name != NULL; row++)
+		if (row->initial != NULL)
+			option_set(row, group->values, row->initial, usage);
 }
 
 /* ---- the words of a line ---- */
@@ -578,8 +512,8 @@ struct lexer {
 	char letters[LETTERS]; /* and their letters */
 };
 
-/* Of two rows with one name or letter the first counts. False: out of memory. */
-static bool lexer_init(struct lexer *lexer)
+/* Of two rows with one name or letter the first counts. */
+static void lexer_init(struct lexer *lexer)
 {
 	size_t count = 0, used = 2;
 
@@ -587,9 +521,7 @@ static bool lexer_init(struct lexer *lexer)
 		for (const struct option_row *row = lexer->groups[i].rows;
 			row->name != NULL; row++)
 			count++;
-	lexer->names = calloc(count + 1, sizeof *lexer->names);
-	if (lexer->names == NULL)
-		return false;
+	lexer->names = memory_new(count + 1, sizeof *lexer->names);
 	/* Words keep their place among the options; a missing value is told apart. */
 	memcpy(lexer->letters, "-:", sizeof "-:");
 	count = 0;
@@ -607,7 +539,6 @@ static bool lexer_init(struct lexer *lexer)
 				used += (size_t)sprintf(lexer->letters + used, "%c%s",
 					row->letter, takes ? ":" : "");
 		}
-	return true;
 }
 
 static const struct option_row *lexer_find(
@@ -622,9 +553,10 @@ static const struct option_row *lexer_find(
 	return row;
 }
 
-/* What getopt_long found in the argument `typed`: `code` is what it returned. */
-static enum usage_result set_found(const struct lexer *lexer, const char *typed, int code,
-	struct owned *owned, struct usage *usage)
+/* What getopt_long found in the argument `typed`: `code` is what it returned. False: the
+ * option is unknown. */
+static bool set_found(
+	const struct lexer *lexer, const char *typed, int code, struct usage *usage)
 {
 	bool is_long = typed[1] == '-', is_wrong = code == '?' || code == ':';
 	char name[OPTION_MOST], letter = (char)(is_wrong ? optopt : code);
@@ -635,66 +567,59 @@ static enum usage_result set_found(const struct lexer *lexer, const char *typed,
 	named = lexer_find(lexer, name + (is_long ? 2 : 1), '\0', &values);
 	row = is_long ? named : lexer_find(lexer, NULL, letter, &values);
 	if (usage == NULL && (row == NULL || is_wrong))
-		return USAGE_GOOD;
+		return true;
 	/* Names are not abbreviated, and -json is not -j son. */
 	if (usage != NULL && (named == NULL) == is_long) {
 		usage_what(usage, "%s", name);
-		return USAGE_UNKNOWN;
+		return false;
 	}
-	if (code == ':') {
-		usage_what(usage, "%s needs a value", typed);
-		return USAGE_WRONG;
-	}
-	if (code == '?' && (is_long || letter == '=')) {
-		usage_what(usage, "%s: this option takes no value", typed);
-		return USAGE_WRONG;
-	}
+	if (code == ':')
+		usage_refuse(usage, NULL, "%s needs a value", typed);
+	if (code == '?' && (is_long || letter == '='))
+		usage_refuse(usage, NULL, "%s: this option takes no value", typed);
 	if (row == NULL) {
 		usage_what(usage, "-%c", letter);
-		return USAGE_UNKNOWN;
+		return false;
 	}
 	/* "-lh" is a habit of ls and du: sizes for people, which ours are anyway. So an h
 	 * among letters that ask for a listing asks for no help. */
 	if (values == NULL ||
 		(code == 'h' && strspn(typed + 1, "lSrh") == strlen(typed + 1) &&
 			strpbrk(typed, "lSr") != NULL))
-		return USAGE_GOOD;
-	return option_set(row, values, optarg != NULL ? optarg : row->bare, owned, usage);
+		return true;
+	option_set(row, values, optarg != NULL ? optarg : row->bare, usage);
+	return true;
 }
 
-enum usage_result options_parse(int argc, char **argv, const struct option_group *groups,
-	size_t group_count, struct texts *ret_words, struct owned *owned,
-	struct usage *usage)
+bool options_parse(int argc, char **argv, const struct option_group *groups,
+	size_t group_count, struct texts *ret_words, struct usage *usage)
 {
 	struct lexer lexer = { .groups = groups, .group_count = group_count };
-	enum usage_result result = USAGE_GOOD;
+	bool known = true;
 
-	if (!lexer_init(&lexer))
-		return USAGE_MEMORY;
+	lexer_init(&lexer);
 	optind = 0; /* restarts getopt_long */
 	opterr = 0;
-	while (result == USAGE_GOOD && argc > 0) {
+	while (known && argc > 0) {
 		const char *typed = argv[optind > 0 ? optind : 1];
 		int code = getopt_long(argc, argv, lexer.letters, lexer.names, NULL);
 
 		if (code == -1)
 			break;
 		if (code == 1) {
-			result = texts_add(ret_words, optarg) ? USAGE_GOOD : USAGE_MEMORY;
+			texts_add(ret_words, optarg);
 			continue;
 		}
 		/* -j=4 is -j 4. */
 		if (typed[1] != '-' && argv[optind - 1] == typed && optarg != NULL &&
 			*optarg == '=')
 			optarg++;
-		result = set_found(&lexer, typed, code, owned, usage);
+		known = set_found(&lexer, typed, code, usage);
 	}
 	/* After "--" follow only words. */
-	for (; result == USAGE_GOOD && optind < argc; optind++)
-		if (!texts_add(ret_words, argv[optind]))
-			result = USAGE_MEMORY;
-	free(lexer.names);
-	return result;
+	for (; known && optind < argc; optind++)
+		texts_add(ret_words, argv[optind]);
+	return known;
 }
 
 /* ---- the rows that many commands share ---- */

@@ -12,26 +12,6 @@
 
 #include "render/out.h"
 
-/* A list that grows by one element a time and may shrink: with room for one more after
- * `count`, each of `size` bytes. Its room is the next power of two, so no caller keeps
- * it. NULL: out of memory; the list stays as it was. */
-void *list_grown(void *items, size_t count, size_t size);
-
-/* Texts that others point to, freed together. All zero is empty. */
-struct owned {
-	char **items;
-	size_t count;
-};
-
-/* Takes a text from malloc over, also when it fails. NULL: out of memory (or text is
- * NULL). */
-char *owned_add(struct owned *owned, char *text);
-
-/* A copy with a zero byte after it. */
-char *owned_copy(struct owned *owned, const char *data, size_t size);
-
-void owned_free(struct owned *owned);
-
 /*
  * An option is a row: its name, its argument, and the place of its value. Long names
  * are not abbreviated; options may follow words, up to "--".
@@ -48,7 +28,7 @@ enum option_kind {
 };
 
 struct texts {
-	const char **items; /* freed by options_done */
+	const char **items;
 	size_t count;
 };
 
@@ -151,50 +131,47 @@ struct option_group {
 struct usage {
 	char what[320];
 	char hint[320];
+	jmp_buf *end; /* where a refused line continues, by longjmp with ESCAPE_USAGE */
 };
+enum { ESCAPE_USAGE = ESCAPE_MEMORY + 1 };
 
 void usage_what(struct usage *usage, const char *format, ...)
 	__attribute__((format(printf, 2, 3)));
 void usage_hint(struct usage *usage, const char *format, ...)
 	__attribute__((format(printf, 2, 3)));
 
-/* What reading a part of the command line came to. */
-enum usage_result {
-	USAGE_GOOD,
-	USAGE_UNKNOWN, /* of options_parse: usage->what is the option, without its value */
-	USAGE_WRONG,   /* usage says what */
-	USAGE_MEMORY,
-};
+/* Refuses the line with what usage says. */
+_Noreturn void usage_end(struct usage *usage);
+
+/* Refuses the line, from any depth. hint NULL: it is filled in already. */
+_Noreturn void usage_refuse(struct usage *usage, const char *hint, const char *format,
+	...) __attribute__((format(printf, 3, 4)));
 
 /*
  * Defaults. Without `initial`: false, 0 times, NULL, no texts; -1 for OPTION_INTEGER and
  * UINT64_MAX for OPTION_SIZE, which mean "not given".
  */
-enum usage_result options_init(
-	const struct option_group *group, struct owned *owned, struct usage *usage);
+void options_init(const struct option_group *group, struct usage *usage);
 
 /*
  * Lexes argv and fills the groups. Words are all that is not an option, in order; after
  * `--` everything is a word. With values NULL in a group its options are lexed and
- * forgotten. With usage NULL nothing is wrong; then only flags may have values.
+ * forgotten. With usage NULL nothing is wrong; then only flags may have values. False:
+ * an option is unknown, and usage->what is it, without its value.
  */
-enum usage_result options_parse(int argc, char **argv, const struct option_group *groups,
-	size_t group_count, struct texts *ret_words, struct owned *owned,
-	struct usage *usage);
+bool options_parse(int argc, char **argv, const struct option_group *groups,
+	size_t group_count, struct texts *ret_words, struct usage *usage);
 
 /* The row of that long name or, if name is NULL, of that letter; or NULL. */
 const struct option_row *option_find(
 	const struct option_row *rows, const char *name, char letter);
 
 /* One more value for one option, as if it had been typed. text belongs to the caller. */
-enum usage_result option_set(const struct option_row *row, void *values, const char *text,
-	struct owned *owned, struct usage *usage);
+void option_set(const struct option_row *row, void *values, const char *text,
+	struct usage *usage);
 
-/* Frees the lists of a group; its texts are owned elsewhere. */
-void options_done(const struct option_group *group);
-
-/* False when out of memory. The text is borrowed. */
-bool texts_add(struct texts *texts, const char *text);
+/* The text is borrowed. */
+void texts_add(struct texts *texts, const char *text);
 
 /* 4096, 4K, 1.5KiB (powers of 1024), 4KB (powers of 1000), up to E, in either case. What
  * is left of a byte is dropped. */
@@ -345,15 +322,14 @@ struct command {
 	 * request for reading; else `options` is NULL. False: they are wrong, and
 	 * refuse() was called. NULL: nothing. */
 	bool (*prepare)(struct run *run, struct fsdp_recording_options *options);
-	void (*release)(void *prepared); /* what it made; NULL: nothing */
 
 	/* Of a command whose answer is a verdict. Called for each checkpoint once it was
-	 * opened, or could not be (then run->checkpoint is NULL), before `run` answers
-	 * for all of them at once, with no checkpoint. It adds the findings of an opened
-	 * checkpoint to run->collected itself. What failed, and the findings of one that
-	 * could not be opened, are there from run->first on, and may be changed. Sets
-	 * run->status, that of this checkpoint. False as for `run`. */
-	bool (*check_inputs)(struct run *run, struct fsdp_error **ret_error);
+	 * opened, or could not be (then run->checkpoint is NULL), before `perform`
+	 * answers for all of them at once, with no checkpoint. It adds the findings of an
+	 * opened checkpoint to run->collected itself. What failed, and the findings of
+	 * one that could not be opened, are there from run->first on, and may be changed.
+	 * Sets run->status, that of this checkpoint. Ends as `perform` does. */
+	void (*check_inputs)(struct run *run);
 
 	/* Whether it writes files by itself, and which: the process may write only in
 	 * their directory, and none of them replaces an input. "-" is standard output;
@@ -449,6 +425,10 @@ static inline void run_must(struct run *run, bool good)
 		run_fail(run, run->error);
 }
 
+/* Takes a step that may end in these ways, and ends alone then. False: with an error,
+ * which is the session's until the next step. */
+bool run_try(struct run *run, void (*step)(struct run *run));
+
 /* Ends it as a request that is wrong, as refuse() does. */
 _Noreturn void run_refuse(struct run *run, const char *hint, const char *format, ...)
 	__attribute__((format(printf, 3, 4)));
@@ -459,17 +439,8 @@ void *run_memory(struct run *run, size_t count, size_t size);
 /* A list of the run with room for one more element. */
 void *run_grown(struct run *run, void *items, size_t count, size_t size);
 
-/* What is to be released after the run, the last one first: a release reads nothing that
- * the run got later. */
-typedef void release_function(void *object);
+/* What is to be released after the run, as memory_owns does. */
 void run_owns(struct run *run, void *object, release_function *release);
-
-/* Makes one of a function that frees a struct. */
-#define RELEASE(name, frees)           \
-	static void name(void *object) \
-	{                              \
-		frees(object);         \
-	}
 
 /* Of INPUTS_PAIR: opens the second checkpoint, which lives as long as the first. Call it
  * before run_begin. NULL: it cannot be opened, and that will be reported. */
@@ -480,9 +451,8 @@ void run_begin(struct run *run, int status);
 
 /* The document that another command writes in this format ("json"), for the words of a
  * command line, the program's name first. Nothing is printed, and what it reads is not
- * replaced by outputs of this command. Freed by the caller; NULL: out of memory. */
-char *run_document(
-	struct run *run, const char *format, char **words, int count, size_t *ret_size);
+ * replaced by outputs of this command. Freed by memory_free. */
+struct text run_document(struct run *run, const char *format, char **words, int count);
 
 /* Number of checkpoints that the arguments are: files of one set are one. */
 size_t run_checkpoints(const struct run *run);

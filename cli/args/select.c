@@ -38,6 +38,7 @@ struct rank_range {
 struct selection {
 	struct pattern *names; /* globs first, then expressions */
 	size_t name_count;
+	struct pattern wider; /* that may take the place of one */
 	bool has_include;
 	struct pattern *files;
 	size_t file_count;
@@ -57,23 +58,7 @@ struct selection {
 	size_t longer_room;
 };
 
-__attribute__((format(printf, 2, 3))) static bool fail(
-	char **ret_message, const char *format, ...)
-{
-	va_list arguments;
-	va_start(arguments, format);
-	if (vasprintf(ret_message, format, arguments) < 0)
-		*ret_message = NULL;
-	va_end(arguments);
-	return false;
-}
-
-/* No text: the sign for the caller. */
-static bool fail_memory(char **ret_message)
-{
-	*ret_message = NULL;
-	return false;
-}
+static const char HELP[] = "fsdp-inspect help selectors";
 
 /* ---- globs ---- */
 
@@ -157,15 +142,12 @@ static const char *add_stars(
 	return behind;
 }
 
-/* The expression of a glob, zero-terminated. False: not well formed, or no memory. */
-static bool translate(struct expression *ret_expression, const char *glob, char separator,
-	bool below, char **ret_message)
+/* The expression of a glob, zero-terminated. */
+static struct expression translate(const char *glob, char separator, struct usage *usage)
 {
 	size_t length = strlen(glob);
-	struct expression expression = { malloc(length * GROWTH + 64), 0 };
+	struct expression expression = { memory_new(length * GROWTH + 64, 1), 0 };
 
-	if (expression.data == NULL)
-		return fail_memory(ret_message);
 	add(&expression, "\\A(?:");
 	for (const char *at = glob; *at != '\0';) {
 		if (at[0] == '*' && at[1] == '*') {
@@ -178,25 +160,23 @@ static bool translate(struct expression *ret_expression, const char *glob, char 
 			at++;
 		} else if (*at == '[') {
 			at = add_class(&expression, at + 1, separator);
-			if (at == NULL) {
-				free(expression.data);
-				return fail(
-					ret_message, "pattern '%s': [ without ]", glob);
-			}
+			if (at == NULL)
+				usage_refuse(
+					usage, HELP, "pattern '%s': [ without ]", glob);
 		} else {
 			if (*at == '\\' && at[1] != '\0')
 				at++;
 			add_literal(&expression, *at++);
 		}
 	}
-	add(&expression, below ? ")(?=\\z|\\.)" : ")\\z");
+	add(&expression, separator == '.' ? ")(?=\\z|\\.)" : ")\\z");
 	expression.data[expression.size] = '\0';
-	*ret_expression = expression;
-	return true;
+	return expression;
 }
 
-static bool compile(struct pattern *pattern, const char *expression, size_t size,
-	const char *shown, char **ret_message)
+/* usage NULL: it is right. */
+static void compile(struct pattern *pattern, const char *expression, size_t size,
+	const char *shown, struct usage *usage)
 {
 	int code = 0;
 	PCRE2_SIZE offset = 0;
@@ -206,34 +186,30 @@ static bool compile(struct pattern *pattern, const char *expression, size_t size
 		PCRE2_DOTALL | PCRE2_NEVER_UTF | PCRE2_NEVER_BACKSLASH_C, &code, &offset,
 		NULL);
 	if (pattern->code == NULL) {
-		if (code == PCRE2_ERROR_HEAP_FAILED)
-			return fail_memory(ret_message);
+		if (code == PCRE2_ERROR_HEAP_FAILED || usage == NULL)
+			memory_fail();
 		if (pcre2_get_error_message(code, why, sizeof why) < 0)
 			why[0] = '\0';
-		return fail(ret_message, "pattern '%s': %s (at character %zu)", shown,
+		usage_refuse(usage, HELP, "pattern '%s': %s (at character %zu)", shown,
 			(const char *)why, (size_t)offset + 1);
 	}
 	/* Without a just-in-time compiler it is interpreted, with the same answer. */
 	pcre2_jit_compile(pattern->code, PCRE2_JIT_COMPLETE);
-	return true;
 }
 
-static bool compile_glob(
-	struct pattern *pattern, const char *glob, char separator, char **ret_message)
+static void compile_glob(
+	struct pattern *pattern, const char *glob, char separator, struct usage *usage)
 {
-	struct expression expression = { NULL, 0 };
-	bool good;
+	struct expression expression;
 
 	pattern->exclude = glob[0] == '!';
 	if (pattern->exclude)
 		glob++;
 	if (glob[0] == '\0')
-		return fail(ret_message, "an empty pattern matches nothing");
-	if (!translate(&expression, glob, separator, separator == '.', ret_message))
-		return false;
-	good = compile(pattern, expression.data, expression.size, glob, ret_message);
-	free(expression.data);
-	return good;
+		usage_refuse(usage, HELP, "an empty pattern matches nothing");
+	expression = translate(glob, separator, usage);
+	compile(pattern, expression.data, expression.size, glob, usage);
+	memory_free(expression.data);
 }
 
 static bool matches(
@@ -244,6 +220,7 @@ static bool matches(
 	int result = pcre2_match(pattern->code, data, name.size, 0, 0, selection->match,
 		selection->limits);
 
+	/* The library may have asked. */
 	if (result == PCRE2_ERROR_NOMEMORY)
 		selection->out_of_memory = true;
 	else if (result < 0 && result != PCRE2_ERROR_NOMATCH)
@@ -253,28 +230,25 @@ static bool matches(
 
 /* ---- lists of words ---- */
 
-static bool parse_dtypes(
-	struct selection *selection, const struct texts *words, char **ret_message)
+static void parse_dtypes(
+	struct selection *selection, const struct texts *words, struct usage *usage)
 {
 	size_t count = fsdp_dtype_count();
 
 	if (words->count == 0)
-		return true;
-	selection->dtypes = calloc(count + 1, sizeof *selection->dtypes);
-	if (selection->dtypes == NULL)
-		return fail_memory(ret_message);
+		return;
+	selection->dtypes = memory_new(count, sizeof *selection->dtypes);
 	for (size_t i = 0; i < words->count; i++) {
 		size_t found = dtype_of_word(words->items[i]);
 		if (found == count)
-			return fail(ret_message, "--dtype: unknown dtype '%s'",
+			usage_refuse(usage, HELP, "--dtype: unknown dtype '%s'",
 				words->items[i]);
 		selection->dtypes[found] = true;
 	}
-	return true;
 }
 
-static bool parse_roles(
-	struct selection *selection, const struct texts *words, char **ret_message)
+static void parse_roles(
+	struct selection *selection, const struct texts *words, struct usage *usage)
 {
 	for (size_t i = 0; i < words->count; i++) {
 		size_t role = 0;
@@ -283,13 +257,12 @@ static bool parse_roles(
 				0)
 			role++;
 		if (role == FSDP_ROLE_COUNT)
-			return fail(ret_message,
+			usage_refuse(usage, HELP,
 				"--role: '%s' is not one of param, buffer, optim, other",
 				words->items[i]);
 		selection->roles[role] = true;
 		selection->has_roles = true;
 	}
-	return true;
 }
 
 static bool parse_rank(const char **at, uint32_t *ret_rank)
@@ -308,20 +281,19 @@ static bool parse_rank(const char **at, uint32_t *ret_rank)
 	return true;
 }
 
-static bool parse_ranks(struct selection *selection, const char *list, char **ret_message)
+static void parse_ranks(
+	struct selection *selection, const char *list, struct usage *usage)
 {
 	size_t commas = 0;
 	const char *at = list;
 
 	if (list == NULL)
-		return true;
+		return;
 	for (const char *c = list; *c != '\0'; c++)
 		commas += *c == ',';
 	if (commas >= RANK_RANGES_MAX)
-		return fail(ret_message, "--rank: more than %d ranges", RANK_RANGES_MAX);
-	selection->ranks = calloc(commas + 1, sizeof *selection->ranks);
-	if (selection->ranks == NULL)
-		return fail_memory(ret_message);
+		usage_refuse(usage, HELP, "--rank: more than %d ranges", RANK_RANGES_MAX);
+	selection->ranks = memory_new(commas + 1, sizeof *selection->ranks);
 	for (;;) {
 		struct rank_range *range = &selection->ranks[selection->rank_count];
 		bool good = parse_rank(&at, &range->first);
@@ -332,116 +304,79 @@ static bool parse_ranks(struct selection *selection, const char *list, char **re
 			       range->last >= range->first;
 		}
 		if (!good || (*at != ',' && *at != '\0'))
-			return fail(ret_message, "--rank: '%s' is not a list like 0,4-7",
+			usage_refuse(usage, HELP, "--rank: '%s' is not a list like 0,4-7",
 				list);
 		selection->rank_count++;
 		if (*at++ == '\0')
-			return true;
+			return;
 	}
 }
 
 /* ---- making one ---- */
 
-static bool compile_patterns(struct selection *selection,
-	const struct select_options *options, char **ret_message)
+/* The objects of PCRE2; the rest is memory of the command. */
+static void release_selection(void *object)
 {
+	struct selection *selection = object;
+
+	for (size_t i = 0; i < selection->name_count; i++)
+		pcre2_code_free(selection->names[i].code);
+	for (size_t i = 0; i < selection->file_count; i++)
+		pcre2_code_free(selection->files[i].code);
+	pcre2_code_free(selection->wider.code);
+	pcre2_match_data_free(selection->match);
+	pcre2_match_context_free(selection->limits);
+}
+
+struct selection *selection_new(const struct select_options *options, struct usage *usage)
+{
+	struct selection *selection = memory_new(1, sizeof *selection);
 	size_t count = options->globs.count + options->regexes.count;
 
-	selection->names = calloc(count + 1, sizeof *selection->names);
-	selection->files = calloc(options->files.count + 1, sizeof *selection->files);
-	if (selection->names == NULL || selection->files == NULL)
-		return fail_memory(ret_message);
+	memory_owns(selection, release_selection);
+	selection->min_bytes = options->min_bytes == UINT64_MAX ? 0 : options->min_bytes;
+	selection->max_bytes = options->max_bytes;
+	selection->names = memory_new(count, sizeof *selection->names);
+	selection->files = memory_new(options->files.count, sizeof *selection->files);
 	for (size_t i = 0; i < count; i++) {
 		struct pattern *pattern = &selection->names[i];
 		const char *text;
+
 		selection->name_count = i + 1;
 		if (i < options->globs.count) {
-			if (!compile_glob(
-				    pattern, options->globs.items[i], '.', ret_message))
-				return false;
+			compile_glob(pattern, options->globs.items[i], '.', usage);
 		} else {
 			text = options->regexes.items[i - options->globs.count];
-			if (!compile(pattern, text, strlen(text), text, ret_message))
-				return false;
+			compile(pattern, text, strlen(text), text, usage);
 		}
 		selection->has_include |= !pattern->exclude;
 	}
 	for (size_t i = 0; i < options->files.count; i++) {
 		selection->file_count = i + 1;
-		if (!compile_glob(&selection->files[i], options->files.items[i], '/',
-			    ret_message))
-			return false;
+		compile_glob(&selection->files[i], options->files.items[i], '/', usage);
 	}
-	return true;
-}
-
-static bool prepare_matching(struct selection *selection, char **ret_message)
-{
 	selection->limits = pcre2_match_context_create(NULL);
 	selection->match = pcre2_match_data_create(1, NULL);
 	if (selection->limits == NULL || selection->match == NULL)
-		return fail_memory(ret_message);
+		memory_fail();
 	pcre2_set_match_limit(selection->limits, MATCH_LIMIT);
 	pcre2_set_heap_limit(selection->limits, HEAP_LIMIT_KIB);
-	return true;
-}
-
-bool selection_new(const struct select_options *options, struct selection **ret_selection,
-	char **ret_message)
-{
-	struct selection *selection = calloc(1, sizeof *selection);
-
-	if (selection == NULL)
-		return fail_memory(ret_message);
-	selection->min_bytes = options->min_bytes == UINT64_MAX ? 0 : options->min_bytes;
-	selection->max_bytes = options->max_bytes;
-	if (!compile_patterns(selection, options, ret_message) ||
-		!prepare_matching(selection, ret_message) ||
-		!parse_dtypes(selection, &options->dtypes, ret_message) ||
-		!parse_roles(selection, &options->roles, ret_message) ||
-		!parse_ranks(selection, options->ranks, ret_message)) {
-		selection_free(selection);
-		return false;
-	}
-	*ret_selection = selection;
-	return true;
-}
-
-static void free_patterns(struct pattern *patterns, size_t count)
-{
-	for (size_t i = 0; patterns != NULL && i < count; i++)
-		pcre2_code_free(patterns[i].code);
-	free(patterns);
-}
-
-void selection_free(struct selection *selection)
-{
-	if (selection == NULL)
-		return;
-	free_patterns(selection->names, selection->name_count);
-	free_patterns(selection->files, selection->file_count);
-	free(selection->dtypes);
-	free(selection->ranks);
-	free(selection->prefix);
-	free(selection->longer);
-	pcre2_match_data_free(selection->match);
-	pcre2_match_context_free(selection->limits);
-	free(selection);
+	parse_dtypes(selection, &options->dtypes, usage);
+	parse_roles(selection, &options->roles, usage);
+	parse_ranks(selection, options->ranks, usage);
+	return selection;
 }
 
 /* ---- prefix of names before those of a plan ---- */
 
-/* The full name, to be freed, with a zero byte after it. NULL: out of memory. */
+/* The full name, with a zero byte after it. */
 static char *name_new(
 	const struct fsdp_checkpoint *checkpoint, uint32_t name, size_t *ret_size)
 {
 	size_t size = fsdp_name_write(checkpoint, name, NULL, 0);
-	char *text = malloc(size + 1);
+	char *text = memory_new(size + 1, 1);
 
-	if (text == NULL)
-		return NULL;
 	(void)fsdp_name_write(checkpoint, name, text, size);
-	text[size] = '\0';
 	*ret_size = size;
 	return text;
 }
@@ -464,28 +399,6 @@ static size_t front_of(
 	return stored_size - planned;
 }
 
-/* The prefix of this parameter, if known. */
-static bool look_at(const struct fsdp_checkpoint *checkpoint,
-	const struct fsdp_tensor *tensor, char **ret_prefix, size_t *ret_size)
-{
-	size_t stored_size = 0, module_size = 0, front = SIZE_MAX;
-	char *stored = name_new(checkpoint, tensor->name, &stored_size);
-	char *module = name_new(
-		checkpoint, fsdp_module(checkpoint, tensor->module).name, &module_size);
-	bool good = stored != NULL && module != NULL;
-
-	if (good)
-		front = front_of(stored, stored_size, module, module_size);
-	free(module);
-	if (!good || front == SIZE_MAX) {
-		free(stored);
-		return good;
-	}
-	*ret_prefix = stored;
-	*ret_size = front;
-	return true;
-}
-
 /* Whether an entry of the checkpoint has a name that the pattern matches. */
 static bool matches_some(struct selection *selection, const struct pattern *pattern,
 	const struct fsdp_checkpoint *checkpoint)
@@ -495,7 +408,7 @@ static bool matches_some(struct selection *selection, const struct pattern *patt
 	       count = tensors + values + fsdp_module_count(checkpoint);
 	bool some = false;
 
-	for (size_t i = 0; i < count && !some && !selection->out_of_memory; i++) {
+	for (size_t i = 0; i < count && !some; i++) {
 		uint32_t at = (uint32_t)i, names[2];
 		size_t size;
 
@@ -517,10 +430,8 @@ static bool matches_some(struct selection *selection, const struct pattern *patt
 					     : NULL;
 			size_t front = selection->prefix_size;
 
-			if (name == NULL) {
-				selection->out_of_memory |= k == 0;
+			if (name == NULL)
 				continue;
-			}
 			struct fsdp_span full = { (unsigned char *)name, size };
 			some = matches(selection, pattern, full) ||
 			       (front > 0 && size > front &&
@@ -528,7 +439,7 @@ static bool matches_some(struct selection *selection, const struct pattern *patt
 				       matches(selection, pattern,
 					       (struct fsdp_span){ full.data + front,
 						       size - front }));
-			free(name);
+			memory_free(name);
 		}
 	}
 	return some;
@@ -544,28 +455,27 @@ bool selection_widen(struct selection *selection, const struct texts *globs, siz
 		matches_some(selection, &selection->names[index], checkpoint))
 		return false;
 	for (size_t i = 0; i < sizeof wider / sizeof *wider; i++) {
-		struct pattern pattern = { .code = NULL };
-		char *text = NULL, *message = NULL;
+		bool found;
 
-		if (asprintf(&text, "%s%s%s", wider[i][0], glob, wider[i][1]) < 0 ||
-			!compile_glob(&pattern, text, '.', &message)) {
-			free(text);
-			free(message);
-			selection->out_of_memory = true;
-			return false;
+		compile_glob(&selection->wider,
+			memory_format("%s%s%s", wider[i][0], glob, wider[i][1]), '.',
+			NULL);
+		found = matches_some(selection, &selection->wider, checkpoint);
+		if (found) {
+			struct pattern narrow = selection->names[index];
+
+			selection->names[index] = selection->wider;
+			selection->wider = narrow;
 		}
-		free(text);
-		if (matches_some(selection, &pattern, checkpoint)) {
-			pcre2_code_free(selection->names[index].code);
-			selection->names[index] = pattern;
+		pcre2_code_free(selection->wider.code);
+		selection->wider.code = NULL;
+		if (found)
 			return true;
-		}
-		pcre2_code_free(pattern.code);
 	}
 	return false;
 }
 
-bool selection_resolve(
+void selection_resolve(
 	struct selection *selection, const struct fsdp_checkpoint *checkpoint)
 {
 	/* Files may store names in a container, "model.fc.weight", which a sharding plan
@@ -577,16 +487,27 @@ bool selection_resolve(
 	selection->prefix = NULL;
 	selection->prefix_size = 0;
 	if (fsdp_sum_count(checkpoint) != 0 || !fsdp_checkpoint_plan(checkpoint, &plan))
-		return true;
+		return;
 	count = fsdp_tensor_count(checkpoint);
 	for (uint32_t i = 0; i < count && selection->prefix == NULL; i++) {
 		struct fsdp_tensor tensor = fsdp_tensor(checkpoint, i);
-		if (tensor.role == FSDP_ROLE_PARAM && tensor.module != FSDP_NONE &&
-			!look_at(checkpoint, &tensor, &selection->prefix,
-				&selection->prefix_size))
-			return false;
+		size_t stored_size, module_size, front;
+		char *stored, *module;
+
+		if (tensor.role != FSDP_ROLE_PARAM || tensor.module == FSDP_NONE)
+			continue;
+		stored = name_new(checkpoint, tensor.name, &stored_size);
+		module = name_new(checkpoint, fsdp_module(checkpoint, tensor.module).name,
+			&module_size);
+		front = front_of(stored, stored_size, module, module_size);
+		memory_free(module);
+		if (front != SIZE_MAX) {
+			selection->prefix = stored;
+			selection->prefix_size = front;
+		} else {
+			memory_free(stored);
+		}
 	}
-	return true;
 }
 
 struct fsdp_span selection_prefix(const struct selection *selection)
@@ -620,11 +541,11 @@ bool selection_is_all(const struct selection *selection)
 	return selection->name_count == 0 && selection_is_by_name(selection);
 }
 
-enum selection_fault selection_fault(const struct selection *selection)
+bool selection_gave_up(const struct selection *selection)
 {
-	return selection->out_of_memory ? SELECTION_NO_MEMORY
-	       : selection->gave_up     ? SELECTION_GAVE_UP
-					: SELECTION_GOOD;
+	if (selection->out_of_memory)
+		memory_fail();
+	return selection->gave_up;
 }
 
 /* Of two names of one object (the second one may be absent): a match of either selects
@@ -668,13 +589,9 @@ bool selection_takes_module(struct selection *selection, struct fsdp_span name)
 	if (prefix == 0 || selection->name_count == 0)
 		return takes_either(selection, name, false, other);
 	if (size > selection->longer_room) {
-		char *longer = realloc(selection->longer, 2 * size);
-		if (longer == NULL) {
-			selection->out_of_memory = true;
-			return false;
-		}
-		selection->longer = longer;
 		selection->longer_room = 2 * size;
+		selection->longer =
+			memory_resize(selection->longer, selection->longer_room, 1);
 	}
 	memcpy(selection->longer, selection->prefix, prefix);
 	if (name.size > 0)
@@ -760,35 +677,31 @@ struct rank_pattern {
 	pcre2_match_context *limits;
 };
 
+static void release_rank_pattern(void *object)
+{
+	struct rank_pattern *pattern = object;
+
+	pcre2_code_free(pattern->code);
+	pcre2_match_context_free(pattern->limits);
+}
+
 void *rank_pattern_new(const char *expression)
 {
-	struct rank_pattern *pattern = calloc(1, sizeof *pattern);
+	struct rank_pattern *pattern = memory_new(1, sizeof *pattern);
 	int error;
 	PCRE2_SIZE offset;
 
-	if (pattern == NULL)
-		return NULL;
+	memory_owns(pattern, release_rank_pattern);
 	pattern->code = pcre2_compile(
 		(PCRE2_SPTR)expression, PCRE2_ZERO_TERMINATED, 0, &error, &offset, NULL);
 	pattern->limits = pcre2_match_context_create(NULL);
-	if (pattern->code == NULL || pattern->limits == NULL) {
-		rank_pattern_free(pattern);
+	if (pattern->limits == NULL)
+		memory_fail();
+	if (pattern->code == NULL)
 		return NULL;
-	}
 	pcre2_set_match_limit(pattern->limits, MATCH_LIMIT);
 	pcre2_set_heap_limit(pattern->limits, HEAP_LIMIT_KIB);
 	return pattern;
-}
-
-void rank_pattern_free(void *context)
-{
-	struct rank_pattern *pattern = context;
-
-	if (pattern == NULL)
-		return;
-	pcre2_code_free(pattern->code);
-	pcre2_match_context_free(pattern->limits);
-	free(pattern);
 }
 
 int64_t rank_pattern_find(void *context, const char *path)

@@ -14,11 +14,9 @@
  */
 struct selection;
 
-/* False: a pattern or a word is wrong; *ret_message (to be freed) says which. It is NULL
- * when memory ran out. */
-bool selection_new(const struct select_options *options, struct selection **ret_selection,
-	char **ret_message);
-void selection_free(struct selection *selection);
+/* Refuses a pattern or a word that is wrong. Freed by memory_release. */
+struct selection *selection_new(
+	const struct select_options *options, struct usage *usage);
 
 /* Whether a name has no more segments than --depth says. */
 bool select_reaches(const struct select_options *options, struct fsdp_span name);
@@ -30,17 +28,16 @@ bool selection_is_all(const struct selection *selection);
 bool selection_is_by_name(const struct selection *selection);
 
 /* A pattern that needs too many steps on a name gives up: the name is not matched. */
-enum selection_fault { SELECTION_GOOD, SELECTION_GAVE_UP, SELECTION_NO_MEMORY };
-enum selection_fault selection_fault(const struct selection *selection);
+bool selection_gave_up(const struct selection *selection);
 
 /* By all criteria. The name is the one that is shown (clean, or raw under --raw). */
 bool selection_takes_tensor(struct selection *selection,
 	const struct fsdp_checkpoint *checkpoint, uint32_t tensor, struct fsdp_span name);
 
 /* Looks for the container of stored names ("model." of "model.fc.weight", where a plan
- * has "fc.weight"), so that patterns may be about either name. False: out of memory.
- * Before it is called there is none. */
-bool selection_resolve(
+ * has "fc.weight"), so that patterns may be about either name. Before it is called there
+ * is none. */
+void selection_resolve(
 	struct selection *selection, const struct fsdp_checkpoint *checkpoint);
 
 /* Where glob `index` is a plain name that no entry has, searches it anywhere: from a dot
@@ -64,9 +61,8 @@ bool selection_takes_piece(struct selection *selection,
 	const struct fsdp_checkpoint *checkpoint, const struct fsdp_piece *piece);
 
 /* An expression that finds the rank in a path: its first group, or all that it matches.
- * NULL: it is none, or memory ran out. */
+ * NULL: it is none. Freed by memory_release. */
 void *rank_pattern_new(const char *expression);
-void rank_pattern_free(void *pattern);
 
 /* A number, or INT64_MIN. */
 int64_t rank_pattern_find(void *pattern, const char *path);

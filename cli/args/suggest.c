@@ -293,7 +293,7 @@ static const char *nearest_command(
 }
 
 /* An output in the place of a command: the first command that writes it. */
-static bool answer_output(
+static void refuse_output(
 	struct usage *usage, const struct arguments *arguments, const char *word)
 {
 	const struct out_format *format = out_format_find(word);
@@ -301,11 +301,11 @@ static bool answer_output(
 	struct guess guess = { .skipped = { word } };
 
 	if (access(word, F_OK) == 0)
-		return false;
+		return;
 	while (format != NULL && *all != NULL && ((*all)->shapes & format->shapes) == 0)
 		all++;
 	if (format == NULL || *all == NULL)
-		return false;
+		return;
 	guess.command = (*all)->name;
 	if (strcmp((*all)->output, word) != 0) {
 		guess.needs[0] = "-o";
@@ -313,7 +313,7 @@ static bool answer_output(
 	}
 	usage_what(usage, "%s is an output, not a command", word);
 	meant(usage, arguments, &guess);
-	return true;
+	usage_end(usage);
 }
 
 void suggest_command(
@@ -323,14 +323,12 @@ void suggest_command(
 	const char *instead = removed_word(word, NULL);
 	struct guess guess = { .skipped = { word } };
 
-	if (synonym == NULL && answer_output(usage, arguments, word))
-		return;
-	if (instead != NULL) {
-		usage_what(usage, "%s was removed; use %s", word, instead);
-		return;
-	}
-	if (synonym == NULL && suggest_url(usage, "info", word))
-		return;
+	if (synonym == NULL)
+		refuse_output(usage, arguments, word);
+	if (instead != NULL)
+		usage_refuse(usage, "", "%s was removed; use %s", word, instead);
+	if (synonym == NULL)
+		suggest_url(usage, "info", word);
 	if (synonym == NULL && (strcmp(word, "-") == 0 || strpbrk(word, "/.") != NULL ||
 				       access(word, F_OK) == 0)) {
 		/* The path first and the command after it, or no command. */
@@ -344,7 +342,7 @@ void suggest_command(
 		meant(usage, arguments,
 			&(struct guess){ .command = command != NULL ? command : "info",
 				.skipped = { command } });
-		return;
+		usage_end(usage);
 	}
 	usage_what(usage, "unknown command: %s", word);
 	guess.command = nearest_command(arguments->commands, word);
@@ -369,6 +367,7 @@ void suggest_command(
 		meant(usage, arguments, &guess);
 	else
 		usage_hint(usage, "fsdp-inspect help lists the commands");
+	usage_end(usage);
 }
 
 /* ---- options of other commands ---- */
@@ -420,10 +419,8 @@ void suggest_option(struct usage *usage, const struct arguments *arguments)
 	name = typed + (typed[1] == '-' ? 2 : 1);
 	is_long = typed[1] != '\0' && typed[2] != '\0';
 	instead = removed_word(typed, command->name);
-	if (instead != NULL) {
-		usage_what(usage, "%s was removed; use %s", typed, instead);
-		return;
-	}
+	if (instead != NULL)
+		usage_refuse(usage, "", "%s was removed; use %s", typed, instead);
 	synonym = synonym_of(typed);
 	option = is_long ? nearest_option(command, name) : NULL;
 	/* The commands that have it. After a single dash a long name is of this one. */
@@ -454,6 +451,7 @@ void suggest_option(struct usage *usage, const struct arguments *arguments)
 			option->name, command->name);
 	else
 		usage_hint(usage, "fsdp-inspect help %s", command->name);
+	usage_end(usage);
 }
 
 /* ---- URLs ---- */
@@ -487,7 +485,7 @@ static const struct {
 	{ "wandb://", "wandb artifact get ", " --root DIR", false },
 };
 
-bool suggest_url(struct usage *usage, const char *command, const char *path)
+void suggest_url(struct usage *usage, const char *command, const char *path)
 {
 	const char *rest = strstr(path, "://");
 
@@ -495,10 +493,10 @@ bool suggest_url(struct usage *usage, const char *command, const char *path)
 		usage_what(usage, "%s: URLs are not supported", path);
 		usage_hint(usage, "rsync -a %s DIR, then: fsdp-inspect %s DIR", path,
 			command);
-		return true;
+		usage_end(usage);
 	}
 	if (rest == NULL || rest == path || strcspn(path, "/.") < (size_t)(rest - path))
-		return false;
+		return;
 	usage_what(usage, "%s: URLs are not supported", path);
 	for (size_t i = 0; i < sizeof schemes / sizeof *schemes; i++) {
 		size_t size = strlen(schemes[i].scheme);
@@ -508,15 +506,15 @@ bool suggest_url(struct usage *usage, const char *command, const char *path)
 		usage_hint(usage, "%s%s%s, then: fsdp-inspect %s %s", schemes[i].before,
 			path + (schemes[i].whole ? 0 : size), schemes[i].after, command,
 			*schemes[i].after != '\0' ? "DIR" : strrchr(path, '/') + 1);
-		return true;
+		usage_end(usage);
 	}
 	usage_hint(usage, "download it, then: fsdp-inspect %s DIR", command);
-	return true;
+	usage_end(usage);
 }
 
 /* ---- two paths in one word ---- */
 
-bool suggest_joined(
+void suggest_joined(
 	struct usage *usage, const struct arguments *arguments, const char *word)
 {
 	static const char *const signs[] = { "...", "..", ",", ":" };
@@ -531,7 +529,7 @@ bool suggest_joined(
 
 	/* It may be the name of a file all the same. */
 	if (*word == '\0' || strlen(word) >= sizeof first || access(word, F_OK) == 0)
-		return false;
+		return;
 	for (size_t i = 0; i < sizeof signs / sizeof *signs; i++)
 		for (const char *at = word; (at = strstr(at + 1, signs[i])) != NULL;) {
 			const char *second = at + strlen(signs[i]);
@@ -543,9 +541,8 @@ bool suggest_joined(
 			mean_paths(usage, arguments, &(struct texts){ &word, 1 },
 				(const char *const[]){ first, second }, several ? 2 : 1,
 				each, several ? NULL : "run it once for each");
-			return true;
+			usage_end(usage);
 		}
-	return false;
 }
 
 /* ---- paths ---- */
@@ -569,7 +566,7 @@ static size_t distance_of(const char *name, const char *entry)
 
 char *suggest_near_path(const char *path)
 {
-	char folder[PATH_MAX], name[NAME_MAX + 1], best[NAME_MAX + 1], *found;
+	char folder[PATH_MAX], name[NAME_MAX + 1], best[NAME_MAX + 1];
 	size_t size = strlen(path), above;
 	DIR *entries;
 	struct dirent *entry;
@@ -605,8 +602,8 @@ char *suggest_near_path(const char *path)
 	}
 	closedir(entries);
 	if (*best == '\0' && above == 0)
-		return strdup("./");
-	return asprintf(&found, "%s%s", folder, best) < 0 ? NULL : found;
+		return memory_text("./");
+	return memory_format("%s%s", folder, best);
 }
 
 /* ---- names in the place of paths ---- */
@@ -631,7 +628,7 @@ bool suggest_is_name(const char *word, const char *near)
 }
 
 /* "reshard --world=3 CHECKPOINT" for a count after the checkpoint. */
-static bool mean_world(
+static void mean_world(
 	struct usage *usage, const struct arguments *arguments, const char *word)
 {
 	char option[32];
@@ -639,14 +636,14 @@ static bool mean_world(
 	if (!has_option(arguments->command, "world", '\0') || *word == '\0' ||
 		strspn(word, "0123456789") != strlen(word) ||
 		snprintf(option, sizeof option, "--world=%s", word) >= (int)sizeof option)
-		return false;
+		return;
 	usage_what(usage, "the number of ranks is an option");
 	suggest_needs(usage, arguments, option, word);
-	return true;
+	usage_end(usage);
 }
 
 /* The first word that is a path, before the other words. */
-static bool mean_swapped(struct usage *usage, const struct command *command,
+static void mean_swapped(struct usage *usage, const struct command *command,
 	const char *name, const struct texts *words)
 {
 	struct retyped line;
@@ -655,18 +652,17 @@ static bool mean_swapped(struct usage *usage, const struct command *command,
 	while (at < words->count && access(words->items[at], F_OK) != 0)
 		at++;
 	if (at == words->count)
-		return false;
+		return;
 	retyped_line(&line, command->name, words->items[at], name, NULL);
 	for (size_t i = 0; i < words->count; i++)
 		if (i != at)
 			retyped_word(&line, words->items[i]);
-	usage_what(usage, "the checkpoint comes first, then the names");
 	usage_hint(usage, "did you mean: %s", line.text);
-	return true;
+	usage_refuse(usage, NULL, "the checkpoint comes first, then the names");
 }
 
 /* A directory that is named as a file of a format that is not written. */
-static bool mean_file(struct usage *usage, const char *place)
+static void mean_file(struct usage *usage, const char *place)
 {
 	static const char *const suffixes[] = { ".pt", ".pth", ".bin", ".ckpt", ".gguf" };
 	const char *dot = strrchr(place, '.');
@@ -674,30 +670,32 @@ static bool mean_file(struct usage *usage, const char *place)
 	for (size_t i = 0; dot != NULL && i < sizeof suffixes / sizeof *suffixes; i++) {
 		if (strcmp(dot, suffixes[i]) != 0 || access(place, F_OK) == 0)
 			continue;
-		usage_what(usage, "export writes safetensors, and no %s files", dot);
 		usage_hint(usage, "-o %.*s.safetensors", (int)(dot - place), place);
-		return true;
+		usage_refuse(
+			usage, NULL, "export writes safetensors, and no %s files", dot);
 	}
-	return false;
 }
 
 /* What is written has no place, or one that is named as something else. */
-static bool mean_place(
+static void mean_place(
 	struct usage *usage, const struct arguments *arguments, const struct texts *paths)
 {
 	struct written written;
 
-	if (arguments->command->writes(arguments->options, paths->items[0], &written))
-		return !written.is_file && mean_file(usage, written.path);
+	if (arguments->command->writes(arguments->options, paths->items[0], &written)) {
+		if (!written.is_file)
+			mean_file(usage, written.path);
+		return;
+	}
 	if (has_place(arguments->typed))
-		return false;
+		return;
 	usage_what(usage, "%s needs a directory or a file to write: -o OUT",
 		arguments->command->name);
 	suggest_export(usage, arguments, &arguments->words,
 		arguments->words.count > 2 &&
 			strchr(arguments->words.items[2], '.') != NULL &&
 			!has_suffix_of_file(arguments->words.items[2]));
-	return true;
+	usage_end(usage);
 }
 
 /* Whether a path is a directory, or a file that does not begin as JSON does. */
@@ -714,7 +712,7 @@ static bool is_no_json(const char *path)
 	return is_folder || (got == 1 && first != '{');
 }
 
-bool suggest_order(struct usage *usage, const struct arguments *arguments,
+void suggest_order(struct usage *usage, const struct arguments *arguments,
 	const struct texts *paths, const struct texts *near, const struct texts *words)
 {
 	const struct command *command = arguments->command;
@@ -724,26 +722,25 @@ bool suggest_order(struct usage *usage, const struct arguments *arguments,
 	/* To merge a checkpoint means to export its shards as one file. */
 	if (strcmp(command->name, "merge") == 0) {
 		if (paths->count == 0 || !is_no_json(paths->items[0]))
-			return false;
+			return;
 		usage_what(usage,
 			"%s: merge joins results of --part, not the shards of a checkpoint",
 			paths->items[0]);
 		suggest_export(usage, arguments, &arguments->words, false);
-		return true;
+		usage_end(usage);
 	}
-	if (command->writes != NULL && mean_place(usage, arguments, paths))
-		return true;
-	if (command->inputs == INPUTS_ONE_NAMES || command->inputs == INPUTS_ONE_SOME)
-		return near->count > 0 && near->items[0] != NULL &&
-		       mean_swapped(usage, command, paths->items[0], words);
+	if (command->writes != NULL)
+		mean_place(usage, arguments, paths);
+	if ((command->inputs == INPUTS_ONE_NAMES || command->inputs == INPUTS_ONE_SOME) &&
+		near->count > 0 && near->items[0] != NULL)
+		mean_swapped(usage, command, paths->items[0], words);
 	if (command->inputs != INPUTS_ONE && command->inputs != INPUTS_MANY)
-		return false;
+		return;
 	while (there < paths->count && access(paths->items[there], F_OK) != 0)
 		there++;
 	for (size_t i = 0; there < paths->count && i < near->count; i++)
 		if (suggest_is_name(paths->items[i], near->items[i])) {
-			if (mean_world(usage, arguments, paths->items[i]))
-				return true;
+			mean_world(usage, arguments, paths->items[i]);
 			/* "show CHECKPOINT NAME", or "ls -g NAME CHECKPOINT" where the
 			 * command has patterns. */
 			if (has_option(command, "glob", '\0')) {
@@ -758,11 +755,9 @@ bool suggest_order(struct usage *usage, const struct arguments *arguments,
 				retyped_line(&line, "show", paths->items[there],
 					paths->items[i], NULL);
 			}
-			usage_what(usage, "%s is neither a file nor a directory",
-				paths->items[i]);
 			usage_hint(usage, "if it is a name in the checkpoint: %s",
 				line.text);
-			return true;
+			usage_refuse(usage, NULL, "%s is neither a file nor a directory",
+				paths->items[i]);
 		}
-	return false;
 }

@@ -65,8 +65,9 @@ bool url_has_directories(const char *url)
 	return !begins(url, "http") || begins(url, "https://huggingface.co/");
 }
 
-bool url_check(struct usage *usage, const char *command, const char *url)
+void url_check(struct usage *usage, const char *command, const char *url)
 {
+	static const char example[] = "example: s3://BUCKET/PREFIX or hf://ORG/NAME";
 	const char *host = strstr(url, "://") + 3;
 	size_t size = strcspn(host, "/?#");
 	size_t port = size;
@@ -74,38 +75,32 @@ bool url_check(struct usage *usage, const char *command, const char *url)
 	bool is_http = begins(url, "http");
 	int shown = (int)((size_t)(host - url) + path_size);
 
-	if (size == 0) {
-		usage_what(usage, "%.*s: the URL has no bucket or host", shown, url);
-	} else if (is_http && memchr(host, '@', size) != NULL) {
-		usage_what(usage, "URLs with a user name or password are not supported");
-		usage_hint(usage,
-			"FSDP_INSPECT_HTTP_HEADER_FILE=FILE names a file with lines of headers");
-		return false;
-	} else if (has_dot_part(host + size)) {
-		usage_what(usage, "%.*s: a part of the URL is empty, \".\" or \"..\"",
-			shown, url);
-	} else if (begins(url, "hf://datasets/") || begins(url, "hf://spaces/")) {
-		usage_what(
-			usage, "%.*s: only model repositories are supported", shown, url);
-	} else if (!url_has_directories(url) &&
-		   (path_size == size || host[path_size - 1] == '/')) {
-		usage_what(usage, "%.*s: HTTP has no directories", shown, url);
-		usage_hint(usage, "name a file, or use s3://, gs://, az:// or hf://");
-		return false;
-	} else {
-		while (port > 0 && host[port - 1] >= '0' && host[port - 1] <= '9')
-			port--;
-		port = port > 0 && host[port - 1] == ':' ? port - 1 : size;
-		if (!begins(url, "http://") || is_loopback(host, port))
-			return true;
-		usage_what(usage, "%.*s: http:// is accepted only for this machine",
-			shown, url);
-		usage_hint(usage, "fsdp-inspect %s https%.*s", command,
-			shown - (int)strlen("http"), url + strlen("http"));
-		return false;
-	}
-	usage_hint(usage, "example: s3://BUCKET/PREFIX or hf://ORG/NAME");
-	return false;
+	if (size == 0)
+		usage_refuse(usage, example, "%.*s: the URL has no bucket or host", shown,
+			url);
+	if (is_http && memchr(host, '@', size) != NULL)
+		usage_refuse(usage,
+			"FSDP_INSPECT_HTTP_HEADER_FILE=FILE names a file with lines of headers",
+			"URLs with a user name or password are not supported");
+	if (has_dot_part(host + size))
+		usage_refuse(usage, example,
+			"%.*s: a part of the URL is empty, \".\" or \"..\"", shown, url);
+	if (begins(url, "hf://datasets/") || begins(url, "hf://spaces/"))
+		usage_refuse(usage, example,
+			"%.*s: only model repositories are supported", shown, url);
+	if (!url_has_directories(url) &&
+		(path_size == size || host[path_size - 1] == '/'))
+		usage_refuse(usage, "name a file, or use s3://, gs://, az:// or hf://",
+			"%.*s: HTTP has no directories", shown, url);
+	while (port > 0 && host[port - 1] >= '0' && host[port - 1] <= '9')
+		port--;
+	port = port > 0 && host[port - 1] == ':' ? port - 1 : size;
+	if (!begins(url, "http://") || is_loopback(host, port))
+		return;
+	usage_hint(usage, "fsdp-inspect %s https%.*s", command,
+		shown - (int)strlen("http"), url + strlen("http"));
+	usage_refuse(usage, NULL, "%.*s: http:// is accepted only for this machine",
+		shown, url);
 }
 
 void url_clean(char *url)

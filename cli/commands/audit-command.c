@@ -19,23 +19,6 @@
 
 /* ---- output of audit: verdicts, and the checks that were made ---- */
 
-/* Frees the contents. */
-static void audit_done(struct audit *audit)
-{
-	for (size_t i = 0; i < audit->count; i++) {
-		free(audit->verdicts[i].checks);
-		free(audit->verdicts[i].digests_from);
-		loading_done(&audit->verdicts[i].loading);
-	}
-	free(audit->verdicts);
-	free(audit->levels.of);
-	expectation_done(&audit->expected);
-	expectation_done(&audit->merged);
-	fsdp_map_free(audit->map);
-	typed_names_done(&audit->sizes);
-	selection_free(audit->ignored);
-}
-
 static const char *why_skipped(const struct check *check)
 {
 	if (check->status == CHECK_OFF)
@@ -46,13 +29,11 @@ static const char *why_skipped(const struct check *check)
 }
 
 /* For outputs that show findings alone. */
-static bool hand_out_checks(const struct audit *audit, struct collected *collected)
+static void hand_out_checks(const struct audit *audit, struct collected *collected)
 {
 	size_t each = audit->count > 0 ? audit->verdicts[0].check_count : 0;
-	struct check_result *to = calloc(audit->count * each + 1, sizeof *to);
+	struct check_result *to = memory_new(audit->count * each, sizeof *to);
 
-	if (to == NULL)
-		return false;
 	collected->checks = to;
 	collected->fail_on = audit->fail_on;
 	collected->never_fails = audit->never_fails;
@@ -69,17 +50,15 @@ static bool hand_out_checks(const struct audit *audit, struct collected *collect
 				.findings = check->findings,
 			};
 		}
-	return true;
 }
 
-/* Prints all verdicts. False: out of memory. */
-static bool audit_answer(struct audit *audit, struct run *run)
+/* Prints all verdicts. */
+static void audit_answer(struct audit *audit, struct run *run)
 {
 	int status = STATUS_GOOD;
 
-	if (!findings_sort(run->collected->findings, run->collected->finding_count) ||
-		!hand_out_checks(audit, run->collected))
-		return false;
+	findings_sort(run->collected->findings, run->collected->finding_count);
+	hand_out_checks(audit, run->collected);
 	for (size_t i = 0; i < audit->count; i++)
 		status = status_worse(status, audit->verdicts[i].status);
 	/* Of several checkpoints each check says whose it is. */
@@ -88,7 +67,7 @@ static bool audit_answer(struct audit *audit, struct run *run)
 			audit->verdicts[i].checks[k].input = audit->verdicts[i].input;
 	run_begin(run, status);
 	audit_data(audit, run->out);
-	return audit_text(audit, run);
+	audit_text(audit, run);
 }
 
 /* ---- combines the partial results of an audit into its verdict ---- */
@@ -117,7 +96,7 @@ static bool join_checks(struct verdict *verdict, const struct joined_parts *join
 		struct check row = { .input = UINT32_MAX },
 			     *check = &verdict->checks[i / joined->parts];
 
-		part_result_read(&check_record, joined->rows[i], &row, NULL);
+		part_result_read(&check_record, joined->rows[i], &row, false);
 		row.number = UINT32_MAX;
 		row.rule = fsdp_rule_find(row.rule)->id;
 		row.slug = fsdp_rule_find(row.rule)->slug;
@@ -131,12 +110,12 @@ static bool join_checks(struct verdict *verdict, const struct joined_parts *join
 	return joined->count % joined->parts == 0;
 }
 
-/* Fills the verdict, up to what findings decide. False: out of memory. */
-static bool join_verdicts(struct verdict *verdict, const struct joined_parts *joined)
+/* Fills the verdict, up to what findings decide. */
+static void join_verdicts(struct verdict *verdict, const struct joined_parts *joined)
 {
 	struct fsdp_document_value sources = { .count = 0 };
 
-	part_result_read(&audit_record, joined->results->data, verdict, NULL);
+	part_result_read(&audit_record, joined->results->data, verdict, false);
 	verdict->input = 0;
 	verdict->partial.parts = 0;
 	memset(&verdict->counts, 0, sizeof verdict->counts);
@@ -151,7 +130,7 @@ static bool join_verdicts(struct verdict *verdict, const struct joined_parts *jo
 		/* Lists are those of all parts; some have zips, with checksums, too. */
 		if (some.kind != FSDP_DOCUMENT_ABSENT && some.count >= sources.count)
 			sources = some;
-		part_result_read(&audit_record, joined->results[i].data, &part, NULL);
+		part_result_read(&audit_record, joined->results[i].data, &part, false);
 		if (i > 0 && (__builtin_add_overflow(verdict->bytes_read, part.bytes_read,
 				      &verdict->bytes_read) ||
 				     __builtin_add_overflow(verdict->bytes_with_digest,
@@ -159,55 +138,50 @@ static bool join_verdicts(struct verdict *verdict, const struct joined_parts *jo
 					     &verdict->bytes_with_digest)))
 			verdict->bytes_read = verdict->bytes_with_digest = UINT64_MAX;
 	}
-	verdict->checks = calloc(joined->count + 1, sizeof *verdict->checks);
+	verdict->checks = memory_new(joined->count, sizeof *verdict->checks);
 	if (sources.kind != FSDP_DOCUMENT_ABSENT)
 		verdict->digests_from =
-			calloc(sources.count + 1, sizeof *verdict->digests_from);
-	if (verdict->checks == NULL ||
-		(sources.count > 0 && verdict->digests_from == NULL))
-		return false;
+			memory_new(sources.count, sizeof *verdict->digests_from);
 	for (size_t i = 0; i < sources.count; i++)
 		verdict->digests_from[verdict->digest_source_count++] =
 			text_of_span(fsdp_document_item(sources, i).text);
-	return true;
 }
 
-/* *ret_wrong: the parts say what audits do not say. False: out of memory. */
-static bool check_whole(
-	struct auditing *auditing, const struct joined_parts *joined, bool *ret_wrong)
+/* False: the parts say what audits do not say. */
+static bool check_whole(struct auditing *auditing, const struct joined_parts *joined)
 {
 	struct levels *levels = &auditing->audit->levels;
 	struct verdict *verdict = auditing->verdict;
 	struct fsdp_document_value request =
 		fsdp_document_get(joined->results->data, "asked");
 	struct fsdp_document_value words = fsdp_document_get(request, "levels");
+	bool wrong = false;
 
-	if (verdict == NULL || !levels_init(levels) || !join_verdicts(verdict, joined))
-		return false;
+	levels_init(levels);
+	join_verdicts(verdict, joined);
 	for (size_t i = 0; i < words.count; i++)
-		*ret_wrong |=
-			levels_set(levels,
-				(const char *)fsdp_document_item(words, i).text.data) !=
-			NULL;
+		wrong |= levels_set(levels,
+				 (const char *)fsdp_document_item(words, i).text.data) !=
+			 NULL;
 	audit_set_threshold(auditing->audit, part_text(request, "fail_on"));
-	*ret_wrong |= !join_checks(verdict, joined);
+	wrong |= !join_checks(verdict, joined);
 	count_findings(auditing);
 	decide(auditing);
-	*ret_wrong |= status_worse(verdict->status, joined->status) != verdict->status;
+	wrong |= status_worse(verdict->status, joined->status) != verdict->status;
 	for (size_t i = 0; i < joined->parts; i++) {
 		struct verdict part = { 0 };
 
 		/* The verdict in a partial result may be worse than its findings. */
-		part_result_read(&audit_record, joined->results[i].data, &part, NULL);
-		*ret_wrong |= part.counts.error > verdict->counts.error ||
-			      part.counts.warning > verdict->counts.warning ||
-			      part.counts.note > verdict->counts.note ||
-			      part.counts.unsupported > verdict->counts.unsupported ||
-			      (strcmp(part.word, verdict->word) != 0 &&
-				      (strcmp(verdict->word, "good") == 0 ||
-					      strcmp(part.word, "bad") == 0));
+		part_result_read(&audit_record, joined->results[i].data, &part, false);
+		wrong |= part.counts.error > verdict->counts.error ||
+			 part.counts.warning > verdict->counts.warning ||
+			 part.counts.note > verdict->counts.note ||
+			 part.counts.unsupported > verdict->counts.unsupported ||
+			 (strcmp(part.word, verdict->word) != 0 &&
+				 (strcmp(verdict->word, "good") == 0 ||
+					 strcmp(part.word, "bad") == 0));
 	}
-	return true;
+	return !wrong;
 }
 
 /* The same for the results of all its parts. */
@@ -218,24 +192,20 @@ static void audit_join(struct run *run, const struct joined_parts *joined)
 	struct audit audit = { .options = &options, .level = FSDP_LEVEL_DATA };
 	struct auditing auditing = { &audit, run, run->collected,
 		add_verdict(&audit, run) };
-	bool wrong = false, good = check_whole(&auditing, joined, &wrong);
 
-	run->input = 0;
-	if (good && wrong) {
-		refuse(run, "run the parts again",
+	if (!check_whole(&auditing, joined))
+		run_refuse(run, "run the parts again",
 			"not complete results of an audit: the header of a part disagrees with its findings");
-	} else if (good) {
-		run->collected->inputs[0].status = auditing.verdict->status;
-		good = note_not_evaluated(&auditing) && audit_answer(&audit, run);
-	}
-	audit_done(&audit);
-	run_must(run, good);
+	run->input = 0;
+	run->collected->inputs[0].status = auditing.verdict->status;
+	note_not_evaluated(&auditing);
+	audit_answer(&audit, run);
 }
 
 /* ---- what a part of an audit says of itself ---- */
 
 /* What parts of one audit must have been asked alike; its first line is what merge needs
- * of it. NULL: out of memory. */
+ * of it. */
 static char *request_of(const struct auditing *auditing)
 {
 	const struct audit_options *options = auditing->audit->options;
@@ -243,8 +213,7 @@ static char *request_of(const struct auditing *auditing)
 	const char *const files[] = { options->manifest, options->expect };
 	struct writer words;
 
-	if (!writer_init(&words, NULL))
-		return NULL;
+	writer_init(&words, NULL);
 	writer_text(&words, options->checks ? "data checks\n" : "data\n");
 	writer_text(&words, request->fail_on);
 	for (size_t i = 0; i < request->level_count; i++) {
@@ -266,48 +235,32 @@ static char *request_of(const struct auditing *auditing)
 		writer_text(&words, options->ignore.items[i]);
 	}
 	writer_char(&words, '\0');
-	if (words.error == 0)
-		return words.data;
-	writer_done(&words);
-	return NULL;
+	return words.data;
 }
 
-bool name_part(struct auditing *auditing)
+void name_part(struct auditing *auditing)
 {
 	const struct audit *audit = auditing->audit;
 	struct verdict *verdict = auditing->verdict;
-	char *words;
-	bool good;
+	struct audit_request *request = &verdict->request;
 	char line[64];
-	struct audit_request *request;
-	struct text *levels;
 
-	verdict->request.fail_on =
-		audit->never_fails ? "none" : severity_name(audit->fail_on);
-	request = &auditing->verdict->request;
-	levels = calloc(fsdp_rule_count(), sizeof *levels);
-	if (!owned_add(&auditing->collected->owned, (char *)levels))
-		return false;
-	request->levels = levels;
+	request->fail_on = audit->never_fails ? "none" : severity_name(audit->fail_on);
+	request->levels = memory_new(fsdp_rule_count(), sizeof *request->levels);
 	for (size_t i = 0; i < fsdp_rule_count(); i++) {
 		const char *word = levels_word(&auditing->audit->levels, i);
 
 		if (word == NULL)
 			continue;
 		snprintf(line, sizeof line, "%s=%s", fsdp_rule(i)->id, word);
-		levels[request->level_count] = collected_text(auditing->collected, line);
-		if (levels[request->level_count++].data == NULL)
-			return false;
+		request->levels[request->level_count++] = text_new(line);
 	}
-	words = request_of(auditing);
-	good = words != NULL &&
-	       partial_init(&verdict->partial, auditing->run, words, NULL, NULL, 0);
-	free(words);
+	partial_init(
+		&verdict->partial, auditing->run, request_of(auditing), NULL, NULL, 0);
 	/* The parts of each check are adjacent. */
-	for (size_t i = 0; good && i < verdict->check_count; i++)
+	for (size_t i = 0; i < verdict->check_count; i++)
 		verdict->checks[i].number = (uint32_t)(i * verdict->partial.parts +
 						       verdict->partial.part - 1);
-	return good;
 }
 
 #define AT(member) offsetof(struct audit_options, member)
@@ -351,7 +304,7 @@ static const struct option_row OPTIONS[] = {
 	{ NULL },
 };
 
-static bool set_rules(struct audit *audit, struct run *run)
+static void set_rules(struct audit *audit, struct run *run)
 {
 	const struct texts *rules = &audit->options->rules;
 
@@ -359,14 +312,13 @@ static bool set_rules(struct audit *audit, struct run *run)
 		const char *wrong = levels_set(&audit->levels, rules->items[i]);
 
 		if (wrong != NULL)
-			return !refuse(run,
+			run_refuse(run,
 				"example: --rule=FI1007=off (fsdp-inspect rules lists them)",
 				"--rule=%s: %s", rules->items[i], wrong);
 	}
-	return true;
 }
 
-static bool check_globals(const struct audit_options *options, struct run *run)
+static void check_globals(const struct audit_options *options, struct run *run)
 {
 	const char *example = "example: --allow-global=my_project.config.RunSettings";
 
@@ -374,14 +326,13 @@ static bool check_globals(const struct audit_options *options, struct run *run)
 		const char *name = options->globals.items[i], *dot = strrchr(name, '.');
 
 		if (dot == NULL || dot == name || dot[1] == '\0')
-			return !refuse(run, example,
-				"--allow-global=%s is not MODULE.NAME", name);
+			run_refuse(run, example, "--allow-global=%s is not MODULE.NAME",
+				name);
 		if (fsdp_pickles_never_allowed(span_of_text(text_of(name))))
-			return !refuse(run, example,
+			run_refuse(run, example,
 				"--allow-global=%s: it can run commands or code, so it is never allowed",
 				name);
 	}
-	return true;
 }
 
 /* Options that a partial run cannot answer; NULL: all can be answered. */
@@ -402,57 +353,28 @@ static const char *no_part(const struct audit_options *options, const char **ret
 		       : NULL;
 }
 
-static bool out_of_memory(struct run *run)
-{
-	run_failure(run, "memory", NULL, "out of memory");
-	run_begin(run, STATUS_FAILED);
-	return false;
-}
-
-static bool set_ignored(struct audit *audit, struct run *run)
-{
-	struct select_options select = { .globs = audit->options->ignore,
-		.min_bytes = UINT64_MAX,
-		.max_bytes = UINT64_MAX,
-		.depth = -1,
-		.head = -1 };
-	char *message = NULL;
-
-	if (select.globs.count == 0 || selection_new(&select, &audit->ignored, &message))
-		return true;
-	if (message == NULL)
-		return out_of_memory(run);
-	refuse(run, "fsdp-inspect help selectors", "--ignore: %s", message);
-	free(message);
-	return false;
-}
+RELEASE(release_map, fsdp_map_free)
 
 /* The map of --merged, and its sizes. */
-static bool open_map(struct audit *audit, struct run *run)
+static void open_map(struct audit *audit, struct run *run)
 {
 	const struct audit_options *options = audit->options;
-	const struct texts none = { NULL, 0 };
 	struct fsdp_error *error = NULL;
-	const char *wrong = NULL;
-	bool good;
 
 	if (options->map != NULL && options->merged == NULL)
-		return !refuse(run, "give both: --merged=OUT --map=NAME",
+		run_refuse(run, "give both: --merged=OUT --map=NAME",
 			"--map needs --merged");
-	if (!typed_names_parse(&audit->sizes, &none, &options->sizes, &wrong))
-		return out_of_memory(run);
-	if (wrong != NULL)
-		return !refuse(run, "example: --size=num_attention_heads=32",
-			"%s is not NAME=N of --size", wrong);
+	typed_names_parse(run, NULL, &options->sizes, &audit->sizes);
 	if (options->map == NULL)
-		return true;
-	good = fsdp_map_open(helper_remote(), options->map, run->limits, run->limit_count,
-		&audit->map, &error);
-	if (!good)
-		refuse(run, error != NULL ? fsdp_error_hint(error) : NULL, "%s",
-			error != NULL ? fsdp_error_message(error) : "out of memory");
-	fsdp_error_free(error);
-	return good;
+		return;
+	if (!fsdp_map_open(helper_remote(), options->map, run->limits, run->limit_count,
+		    &audit->map, &error)) {
+		if (error == NULL)
+			memory_fail();
+		memory_owns(error, release_error);
+		run_refuse(run, fsdp_error_hint(error), "%s", fsdp_error_message(error));
+	}
+	memory_owns(audit->map, release_map);
 }
 
 /* A listing has names and sizes only. */
@@ -473,22 +395,21 @@ static bool prepare(struct run *run, struct fsdp_recording_options *unused)
 
 	(void)unused;
 	if (options->quick && data)
-		return !refuse(run, "give one of them", "--quick excludes --data");
+		run_refuse(run, "give one of them", "--quick excludes --data");
 	if (options->listing != NULL &&
 		(data || options->merged != NULL || options->loading.loaders.count > 0))
-		return !refuse(run, "download the checkpoint, or name it at its URL",
+		run_refuse(run, "download the checkpoint, or name it at its URL",
 			"a list has names and sizes only: --listing excludes --data, --merged and --for");
 	if (options->require_checksums && !data)
-		return !refuse(run, "give both: --data --require-checksums",
+		run_refuse(run, "give both: --data --require-checksums",
 			"--require-checksums needs --data");
 	if (options->manifest != NULL && !data)
-		return !refuse(
+		run_refuse(
 			run, "give both: --data --manifest", "--manifest needs --data");
 	if (run->common->part_count != 0 && (what = no_part(options, &hint)) != NULL)
-		return !refuse(run, hint, "%s", what);
-	audit = run->prepared = calloc(1, sizeof *audit);
-	if (audit == NULL || !levels_init(&audit->levels))
-		return out_of_memory(run);
+		run_refuse(run, hint, "%s", what);
+	audit = run->prepared = memory_new(1, sizeof *audit);
+	levels_init(&audit->levels);
 	audit->options = options;
 	audit->level = !reads_values(options) ? FSDP_LEVEL_QUICK
 		       : options->values      ? FSDP_LEVEL_VALUES
@@ -504,43 +425,46 @@ static bool prepare(struct run *run, struct fsdp_recording_options *unused)
 	for (size_t i = 0; i < sizeof others / sizeof *others; i++)
 		if (others[i].path != NULL)
 			collected_input(run->collected, others[i].path, others[i].kind);
-	return loading_prepare(&options->loading, run) && set_rules(audit, run) &&
-	       check_globals(options, run) && set_ignored(audit, run) &&
-	       expectation_open(&audit->expected, run, options->expect, true) &&
-	       expectation_open(&audit->merged, run, options->merged, false) &&
-	       open_map(audit, run);
+	loading_prepare(&options->loading, run);
+	set_rules(audit, run);
+	check_globals(options, run);
+	if (options->ignore.count > 0)
+		audit->ignored = run_selection_of(run,
+			&(struct select_options){ .globs = options->ignore,
+				.min_bytes = UINT64_MAX,
+				.max_bytes = UINT64_MAX,
+				.depth = -1,
+				.head = -1 },
+			"--ignore: ");
+	expectation_open(&audit->expected, run, options->expect, true);
+	expectation_open(&audit->merged, run, options->merged, false);
+	open_map(audit, run);
+	return true;
 }
 
-static void release(void *prepared)
-{
-	if (prepared != NULL)
-		audit_done(prepared);
-	free(prepared);
-}
-
-static bool check_inputs(struct run *run, struct fsdp_error **ret_error)
+static void check_inputs(struct run *run)
 {
 	struct audit *audit = run->prepared;
 
 	if (run->common->part_count != 0 && audit->count > 0)
-		return refuse(
-			run, "audit them separately", "--part reads one checkpoint");
+		run_refuse(run, "audit them separately", "--part reads one checkpoint");
 	/* Each checkpoint below it is an input of its own. */
-	if (run->below != NULL)
-		return audit->level < FSDP_LEVEL_HEADERS ||
-		       check_weight_sets(run, audit->level >= FSDP_LEVEL_DATA, true);
+	if (run->below != NULL) {
+		if (audit->level >= FSDP_LEVEL_HEADERS)
+			check_weight_sets(run, audit->level >= FSDP_LEVEL_DATA, true);
+		return;
+	}
 	if (run->checkpoint != NULL) {
 		pickled_recording_report(run);
 		if (audit->options->expect == NULL)
 			adapter_base_report(run);
 	}
-	return audit_check(audit, run, ret_error);
+	audit_check(audit, run);
 }
 
-static bool run_audit(struct run *run, struct fsdp_error **ret_error)
+static void run_audit(struct run *run)
 {
-	(void)ret_error;
-	return audit_answer(run->prepared, run);
+	audit_answer(run->prepared, run);
 }
 
 const struct command command_audit = {
@@ -564,8 +488,7 @@ const struct command command_audit = {
 	.options_size = sizeof(struct audit_options),
 	.reads_values = reads_values,
 	.prepare = prepare,
-	.release = release,
 	.check_inputs = check_inputs,
 	.join = audit_join,
-	.run = run_audit,
+	.perform = run_audit,
 };

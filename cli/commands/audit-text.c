@@ -141,7 +141,7 @@ static enum severity least(const struct run *run)
 			    : SEVERITY_NOTE;
 }
 
-static bool show_findings(
+static void show_findings(
 	const struct verdict *verdict, const struct run *run, bool several)
 {
 	const struct collected *collected = run->collected;
@@ -161,7 +161,7 @@ static bool show_findings(
 		.level_label = run->common->verbose == 0,
 	};
 
-	return findings_print(run->out, &view);
+	findings_print(run->out, &view);
 }
 
 /* ---- checks ---- */
@@ -187,23 +187,19 @@ static const struct record check_rows =
 		{ "findings", COUNT_AT(struct check, findings) },
 		{ "title", GET(FIELD_WORD, get_title) });
 
-/* First the checks that did not run, then the others. False: out of memory. */
-static bool show_checks(const struct verdict *verdict, struct out *out)
+/* First the checks that did not run, then the others. */
+static void show_checks(const struct verdict *verdict, struct out *out)
 {
 	static const struct table table = { .key = "table", .text_only = true };
-	struct check *rows = calloc(verdict->check_count + 1, sizeof *rows);
+	struct check *rows = memory_new(verdict->check_count, sizeof *rows);
 	size_t count = 0;
 
-	if (rows == NULL)
-		return false;
 	for (int open = 1; open >= 0; open--)
 		for (size_t i = 0; i < verdict->check_count; i++)
 			if (open ==
 				(verdict->checks[i].status == FSDP_STATUS_NOT_EVALUATED))
 				rows[count++] = verdict->checks[i];
 	out_records(out, &table, &check_rows, NULL, rows, count);
-	free(rows);
-	return true;
 }
 
 /* ---- the verdict ---- */
@@ -661,7 +657,7 @@ static void show_total(const struct audit *audit, const struct run *run)
 	show_level(&(struct verdict){ .bytes_read = UINT64_MAX }, out, audit);
 }
 
-bool audit_text(const struct audit *audit, struct run *run)
+void audit_text(const struct audit *audit, struct run *run)
 {
 	static const struct table table = { .key = "table", .text_only = true };
 	bool is_below = audit->count > run_checkpoints(run), any = false;
@@ -696,8 +692,7 @@ bool audit_text(const struct audit *audit, struct run *run)
 			finding->is_printed = true;
 			first = refused++ == 0 ? finding->file : first;
 		}
-		if (!show_findings(verdict, run, audit->count > 1))
-			return false;
+		show_findings(verdict, run, audit->count > 1);
 		if (refused > 1)
 			snprintf(more, sizeof more, " and %zu more file%s", refused - 1,
 				refused == 2 ? "" : "s");
@@ -706,8 +701,8 @@ bool audit_text(const struct audit *audit, struct run *run)
 				"note: torch.load() refuses %.*s%s by default: use weights_only=False or add_safe_globals() (FI3003; -v lists the classes)",
 				first.size < 200 ? (int)first.size : 200,
 				first.data != NULL ? first.data : "", more);
-		if (audit->options->checks && !show_checks(verdict, run->out))
-			return false;
+		if (audit->options->checks)
+			show_checks(verdict, run->out);
 		if (!verdict->loading.is_own || run->common->verbose > 0)
 			loading_text(&verdict->loading, run->out);
 		show_verdict(verdict, run, audit);
@@ -716,9 +711,8 @@ bool audit_text(const struct audit *audit, struct run *run)
 	}
 	show_rows(audit, run);
 	/* Of the directory itself: models that are next to each other in it. */
-	if (is_below && run_checkpoints(run) == 1 &&
-		!show_findings(&(struct verdict){ .input = 0 }, run, true))
-		return false;
+	if (is_below && run_checkpoints(run) == 1)
+		show_findings(&(struct verdict){ .input = 0 }, run, true);
 	if (audit->count > 1 && run->common->quiet == 0) {
 		if (any)
 			out_line(run->out, NULL, "%s", "");
@@ -727,5 +721,4 @@ bool audit_text(const struct audit *audit, struct run *run)
 		if (is_below && run_checkpoints(run) == 1)
 			show_total(audit, run);
 	}
-	return true;
 }

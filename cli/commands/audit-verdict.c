@@ -25,10 +25,9 @@ enum rule_level { LEVEL_OWN, LEVEL_OFF, LEVEL_NOTE, LEVEL_WARNING, LEVEL_ERROR }
 
 static const char *const level_words[] = { NULL, "off", "note", "warning", "error" };
 
-bool levels_init(struct levels *levels)
+void levels_init(struct levels *levels)
 {
-	levels->of = calloc(fsdp_rule_count(), sizeof *levels->of);
-	return levels->of != NULL;
+	levels->of = memory_new(fsdp_rule_count(), sizeof *levels->of);
 }
 
 const char *levels_set(struct levels *levels, const char *text)
@@ -131,16 +130,13 @@ __attribute__((format(printf, 6, 7))) static void find_difference(
 		.file = findings->file,
 		.tensor = tensor };
 	va_list arguments;
-	const char *message;
 
 	if (findings->counts[difference]++ >= COMPARED_KEPT)
 		return;
 	va_start(arguments, format);
-	message = collected_format(collected, format, arguments);
+	collected_report(collected, findings->rules[difference], about, fix, "%s",
+		memory_vformat(format, arguments));
 	va_end(arguments);
-	if (message != NULL)
-		collected_report(collected, findings->rules[difference], about, fix, "%s",
-			message);
 }
 
 /* Reports the tensors that were only counted. */
@@ -266,10 +262,7 @@ static uint32_t find_renamed(struct comparing *comparing, struct text name)
 	name_buffer_append(&comparing->renamed, &length, text_of(comparing->add));
 	name_buffer_append(&comparing->renamed, &length,
 		(struct text){ name.data + strip, name.size - strip });
-	return comparing->renamed.failed
-		       ? FSDP_NONE
-		       : find_tensor(comparing,
-				 (struct text){ comparing->renamed.data, length });
+	return find_tensor(comparing, (struct text){ comparing->renamed.data, length });
 }
 
 static bool set_prefix(char *to, const char *data, size_t size)
@@ -337,7 +330,6 @@ static bool has_partner(struct comparing *comparing, const struct expected_tenso
 		name_text(&buffer, comparing->wanted_list.checkpoint,
 			fsdp_tensor(comparing->wanted_list.checkpoint, wanted->alias)
 				.name));
-	name_buffer_done(&buffer);
 	return found != FSDP_NONE;
 }
 
@@ -376,9 +368,8 @@ static void compare_expected(
 			.dims = actual.dims });
 }
 
-/* The checkpoint must have these names, shapes and dtypes: FI6005, FI6007. False: out of
- * memory. */
-static bool check_expected(
+/* The checkpoint must have these names, shapes and dtypes: FI6005, FI6007. */
+static void check_expected(
 	const struct expectation *expectation, struct run *run, struct selection *ignored)
 {
 	static const char *const rules[] = { "FI6005", "FI6005", "FI6007", "FI6004" };
@@ -389,10 +380,9 @@ static bool check_expected(
 	};
 	size_t count = fsdp_tensor_count(run->checkpoint), looks = 0;
 	struct expected_tensor wanted;
-	bool good, guessed = false;
+	bool guessed = false;
 
-	comparing.matched = calloc(count + 1, 1);
-	good = comparing.matched != NULL;
+	comparing.matched = memory_new(count, 1);
 	/* By the first names that are missing: what a prefix more or less would do. */
 	for (size_t i = 0;
 		i < comparing.wanted_list.count && looks < EXPLAINED && !guessed; i++)
@@ -401,11 +391,11 @@ static bool check_expected(
 			looks++;
 			guessed = guess_rename(&comparing, wanted.name);
 		}
-	for (size_t i = 0; good && i < comparing.wanted_list.count; i++)
+	for (size_t i = 0; i < comparing.wanted_list.count; i++)
 		if (wanted_at(&comparing.wanted_list, i, &wanted) &&
 			!is_ignored(&comparing.findings, wanted.name))
 			compare_expected(&comparing, &wanted);
-	for (uint32_t i = 0; good && i < count; i++) {
+	for (uint32_t i = 0; i < count; i++) {
 		struct fsdp_tensor tensor = fsdp_tensor(run->checkpoint, i);
 		struct text name = actual_name(&comparing, i);
 
@@ -415,13 +405,7 @@ static bool check_expected(
 			find_extra(&comparing.findings, name);
 	}
 	omit_rest(&comparing.findings);
-	good = good && !comparing.name.failed && !comparing.wanted_list.buffer.failed &&
-	       !comparing.renamed.failed;
-	free(comparing.matched);
-	name_buffer_done(&comparing.wanted_list.buffer);
-	name_buffer_done(&comparing.renamed);
-	name_buffer_done(&comparing.name);
-	return good;
+	memory_free(comparing.matched);
 }
 
 /* ---- compares a checkpoint with its conversion ---- */
@@ -537,10 +521,11 @@ static void report_compared(
 	omit_rest(findings);
 }
 
+RELEASE(release_compare, fsdp_compare_free)
+
 /* The conversion that --merged names must be the checkpoint: FI6001, FI6003 and, of the
- * level that reads bytes, FI6004. False: out of memory, or *ret_error. */
-static bool check_merged(
-	const struct audit *audit, struct run *run, struct fsdp_error **ret_error)
+ * level that reads bytes, FI6004. */
+static void check_merged(const struct audit *audit, struct run *run)
 {
 	static const char *const rules[] = { "FI6001", "FI6001", "FI6003", "FI6004" };
 	struct merging merging = {
@@ -567,15 +552,15 @@ static bool check_merged(
 		.size = sizeof values,
 		.jobs = jobs_wanted(run->common),
 	};
-	struct fsdp_compare *compare = NULL;
-	bool good = fsdp_compare_new(&options, &compare, ret_error) &&
-		    (audit->level < FSDP_LEVEL_DATA ||
-			    fsdp_compare_values(compare, &values, ret_error));
+	struct fsdp_compare *compare;
+	size_t mark = memory_mark();
 
-	if (good)
-		report_compared(&merging.findings, compare);
-	fsdp_compare_free(compare);
-	return good;
+	run_must(run, fsdp_compare_new(&options, &compare, &run->error));
+	memory_owns(compare, release_compare);
+	if (audit->level >= FSDP_LEVEL_DATA)
+		run_must(run, fsdp_compare_values(compare, &values, &run->error));
+	report_compared(&merging.findings, compare);
+	memory_release(mark);
 }
 
 /* ---- lists the rules that were not evaluated, and what they need ---- */
@@ -611,18 +596,16 @@ static const char *const wanted_list[FSDP_REASON_COUNT] = {
 	[FSDP_REASON_UNLIKE] = "replicas with equal pieces",
 };
 
-bool note_not_evaluated(struct auditing *auditing)
+void note_not_evaluated(struct auditing *auditing)
 {
 	const struct fsdp_rule *rule = fsdp_rule_find("FI9006");
 	const char *before = "";
 	struct writer words;
-	bool good;
 
 	if (level_of(&auditing->audit->levels, rule->id) == LEVEL_OFF ||
 		!auditing->verdict->opened)
-		return true;
-	if (!writer_init(&words, NULL))
-		return false;
+		return;
+	writer_init(&words, NULL);
 	/* "2 rules need --data (FI2001 FI2003); 1 needs a sharding plan (FI1033)". */
 	for (size_t reason = 0; reason < FSDP_REASON_COUNT; reason++) {
 		uint64_t some = auditing->verdict->not_evaluated[reason];
@@ -644,13 +627,8 @@ bool note_not_evaluated(struct auditing *auditing)
 		writer_text(&words, ")");
 		before = "; ";
 	}
-	good = words.error == 0;
-	if (!good || words.size == 0) {
-		writer_done(&words);
-		return good;
-	}
-	if (owned_add(&auditing->collected->owned, words.data) == NULL)
-		return false;
+	if (words.size == 0)
+		return;
 	auditing->verdict->counts.note++;
 	auditing->verdict->level_note = true;
 	collected_finding(auditing->collected,
@@ -664,7 +642,6 @@ bool note_not_evaluated(struct auditing *auditing)
 			.rank = UINT32_MAX,
 			.affected_bytes = UINT64_MAX,
 			.message = { words.data, words.size } });
-	return true;
 }
 
 /* Whether something that the level asks for was not looked at, or not
@@ -811,14 +788,12 @@ static bool is_requested(
 	return strcmp(rule->category, "between") != 0 || options->merged != NULL;
 }
 
-static bool set_checks(struct auditing *auditing, const struct passes *passes)
+static void set_checks(struct auditing *auditing, const struct passes *passes)
 {
 	struct verdict *verdict = auditing->verdict;
 	size_t count = fsdp_rule_count();
 
-	verdict->checks = calloc(count, sizeof *verdict->checks);
-	if (verdict->checks == NULL)
-		return false;
+	verdict->checks = memory_new(count, sizeof *verdict->checks);
 	for (size_t i = 0; i < count; i++) {
 		const struct fsdp_rule *rule = fsdp_rule(i);
 		struct fsdp_rule_result result = { .status = FSDP_STATUS_NOT_EVALUATED,
@@ -861,26 +836,22 @@ static bool set_checks(struct auditing *auditing, const struct passes *passes)
 			.reason = off ? FSDP_REASON_NONE : result.reason,
 		};
 	}
-	return true;
 }
 
-static bool keep_scope(struct auditing *auditing, const struct passes *passes)
+static void keep_scope(struct auditing *auditing, const struct passes *passes)
 {
 	struct verdict *verdict = auditing->verdict;
 	size_t count = passes->scope.digest_source_count;
 
 	if (auditing->audit->level < FSDP_LEVEL_DATA || passes->verify == NULL)
-		return true;
+		return;
 	verdict->bytes_read = passes->scope.bytes_read;
 	verdict->bytes_with_digest = passes->scope.bytes_with_digest;
-	verdict->digests_from = calloc(count + 1, sizeof *verdict->digests_from);
-	if (verdict->digests_from == NULL)
-		return false;
+	verdict->digests_from = memory_new(count, sizeof *verdict->digests_from);
 	for (; verdict->digest_source_count < count; verdict->digest_source_count++)
-		verdict->digests_from[verdict->digest_source_count] = collected_text(
-			auditing->collected, fsdp_verify_digest_source(passes->verify,
-						     verdict->digest_source_count));
-	return true;
+		verdict->digests_from[verdict->digest_source_count] =
+			text_new(fsdp_verify_digest_source(
+				passes->verify, verdict->digest_source_count));
 }
 
 /* A check that a limit or a failed read prevented is not evidence against the checkpoint.
@@ -988,10 +959,8 @@ void decide(struct auditing *auditing)
 struct verdict *add_verdict(struct audit *audit, const struct run *run)
 {
 	struct verdict *verdicts =
-		list_grown(audit->verdicts, audit->count, sizeof *verdicts);
+		memory_grown(audit->verdicts, audit->count, sizeof *verdicts);
 
-	if (verdicts == NULL)
-		return NULL;
 	audit->verdicts = verdicts;
 	verdicts = &verdicts[audit->count++];
 	*verdicts = (struct verdict){
@@ -1009,34 +978,32 @@ struct verdict *add_verdict(struct audit *audit, const struct run *run)
 }
 
 /* With what was expected of it. */
-static bool compare_others(const struct auditing *auditing, struct fsdp_error **ret_error)
+static void compare_others(const struct auditing *auditing)
 {
 	const struct audit *audit = auditing->audit;
 	struct run *run = auditing->run;
 
 	/* Of an actor and a critic neither represents the directory. */
-	if (audit->level >= FSDP_LEVEL_HEADERS && run->common->part_number <= 1 &&
-		!check_weight_sets(run, audit->level >= FSDP_LEVEL_DATA, true))
-		return false;
+	if (audit->level >= FSDP_LEVEL_HEADERS && run->common->part_number <= 1)
+		check_weight_sets(run, audit->level >= FSDP_LEVEL_DATA, true);
 	if (run->checkpoint == NULL)
-		return true;
-	if (audit->expected.path != NULL && !auditing->is_base &&
-		!check_expected(&audit->expected, run, audit->ignored))
-		return false;
-	return audit->merged.path == NULL || check_merged(audit, run, ret_error);
+		return;
+	if (audit->expected.path != NULL && !auditing->is_base)
+		check_expected(&audit->expected, run, audit->ignored);
+	if (audit->merged.path != NULL)
+		check_merged(audit, run);
 }
 
 /* A loader that refuses it, or loads something else, fails the audit. */
-static bool check_loading(struct auditing *auditing, struct fsdp_error **ret_error)
+static void check_loading(struct auditing *auditing)
 {
 	const struct audit *audit = auditing->audit;
 	struct verdict *verdict = auditing->verdict;
 
 	if (loading_is_own(&auditing->loading))
-		return true;
-	if (!loading_check(&auditing->loading, auditing->run, &audit->expected,
-		    audit->level >= FSDP_LEVEL_DATA, &verdict->loading, ret_error))
-		return false;
+		return;
+	loading_check(&auditing->loading, auditing->run, &audit->expected,
+		audit->level >= FSDP_LEVEL_DATA, &verdict->loading);
 	if (verdict->loading.status == STATUS_BAD)
 		verdict->word = "bad";
 	else if (verdict->loading.status == STATUS_PARTIAL &&
@@ -1044,7 +1011,6 @@ static bool check_loading(struct auditing *auditing, struct fsdp_error **ret_err
 		verdict->word = "partial";
 	if (!audit->never_fails)
 		verdict->status = status_worse(verdict->status, verdict->loading.status);
-	return true;
 }
 
 static bool is_of_random_state(struct text name)
@@ -1072,8 +1038,7 @@ static void list_parts(struct verdict *verdict, struct run *run, struct name_buf
 				   : (struct text){ NULL, 0 };
 	const char *end = root.size > 0 ? memchr(root.data, '.', root.size) : NULL;
 	if (end != NULL)
-		root = collected_copy(run->collected,
-			(struct text){ root.data, (size_t)(end - root.data) });
+		root = text_copy((struct text){ root.data, (size_t)(end - root.data) });
 	for (uint32_t i = 0; verdict->of_role[FSDP_ROLE_OPTIM] > 0 &&
 			     i < fsdp_value_count(run->checkpoint);
 		i++) {
@@ -1096,26 +1061,27 @@ static void list_parts(struct verdict *verdict, struct run *run, struct name_buf
 			(last.data != NULL && text_is(part, last)))
 			continue;
 		if (verdict->part_count < AUDIT_PARTS_MOST) {
-			verdict->parts[verdict->part_count++] =
-				collected_copy(run->collected, part);
+			verdict->parts[verdict->part_count++] = text_copy(part);
 			continue;
 		}
-		last = collected_copy(run->collected, part);
+		last = text_copy(part);
 		verdict->parts_left++;
 	}
 }
 
+RELEASE(release_states, fsdp_optimizer_states_free)
+
 /* Which parameters have optimizer states. A tied parameter has those of another one. */
-static bool count_states(struct verdict *verdict, struct run *run, const uint32_t *params,
-	size_t count, struct name_buffer *name, struct fsdp_error **ret_error)
+static void count_states(struct verdict *verdict, struct run *run, const uint32_t *params,
+	size_t count, struct name_buffer *name)
 {
 	struct fsdp_optimizer_states *states = NULL;
 	uint64_t owned = 0, numbers = 0;
 	struct text number = { NULL, 0 };
 
-	if (!fsdp_optimizer_states_new(
-		    run->checkpoint, params, count, &states, ret_error))
-		return false;
+	run_must(run, fsdp_optimizer_states_new(
+			      run->checkpoint, params, count, &states, &run->error));
+	memory_owns(states, release_states);
 	for (size_t i = 0; i < count; i++) {
 		const struct fsdp_tensor tensor = fsdp_tensor(run->checkpoint, params[i]);
 		size_t some = 0;
@@ -1131,9 +1097,9 @@ static bool count_states(struct verdict *verdict, struct run *run, const uint32_
 		if (tensor.dims == 0 && text.size > 0 &&
 			memchr(text.data, '.', text.size) == NULL) {
 			if (numbers++ == 0)
-				number = collected_copy(run->collected, text);
+				number = text_copy(text);
 		} else if (verdict->without_states++ == 0) {
-			verdict->without = collected_copy(run->collected, text);
+			verdict->without = text_copy(text);
 		}
 	}
 	verdict->has_owners = owned == verdict->of_role[FSDP_ROLE_OPTIM];
@@ -1144,28 +1110,25 @@ static bool count_states(struct verdict *verdict, struct run *run, const uint32_
 			verdict->other = number;
 		verdict->of_role[FSDP_ROLE_OTHER] += numbers;
 	}
-	fsdp_optimizer_states_free(states);
-	return true;
 }
 
 /* Tensors by role, without copies of the model and random states. */
-static bool count_tensors(struct verdict *verdict, struct run *run,
-	struct name_buffer *name, struct fsdp_error **ret_error)
+static void count_tensors(
+	struct verdict *verdict, struct run *run, struct name_buffer *name)
 {
 	const struct fsdp_checkpoint *checkpoint = run->checkpoint;
-	uint32_t *params = calloc(verdict->tensors + 1, sizeof *params);
-	struct fsdp_overview *overview = NULL;
-	const struct fsdp_overview_facts *facts = NULL;
-	size_t count = 0;
-	bool good = fsdp_overview_new(checkpoint, &overview, ret_error);
+	uint32_t *params = memory_new(verdict->tensors, sizeof *params);
+	struct fsdp_overview *overview;
+	const struct fsdp_overview_facts *facts;
+	size_t count = 0, mark = memory_mark();
 
-	if (good)
-		facts = fsdp_overview_facts(overview);
-	if (good && facts->average_module != FSDP_NONE)
-		verdict->average = collected_copy(run->collected,
-			name_text(name, checkpoint,
-				fsdp_module(checkpoint, facts->average_module).name));
-	for (uint32_t i = 0; good && params != NULL && i < verdict->tensors; i++) {
+	run_must(run, fsdp_overview_new(checkpoint, &overview, &run->error));
+	memory_owns(overview, release_overview);
+	facts = fsdp_overview_facts(overview);
+	if (facts->average_module != FSDP_NONE)
+		verdict->average = text_copy(name_text(name, checkpoint,
+			fsdp_module(checkpoint, facts->average_module).name));
+	for (uint32_t i = 0; i < verdict->tensors; i++) {
 		const struct fsdp_tensor tensor = fsdp_tensor(checkpoint, i);
 		const struct text text = name_text(name, checkpoint, tensor.name);
 
@@ -1197,18 +1160,16 @@ static bool count_tensors(struct verdict *verdict, struct run *run,
 		if (tensor.role == FSDP_ROLE_PARAM)
 			params[count++] = i;
 		if (tensor.role == FSDP_ROLE_OTHER && verdict->of_role[tensor.role] == 0)
-			verdict->other = collected_copy(run->collected, text);
+			verdict->other = text_copy(text);
 		verdict->of_role[tensor.role]++;
 	}
-	if (good && params != NULL && verdict->of_role[FSDP_ROLE_OPTIM] > 0)
-		good = count_states(verdict, run, params, count, name, ret_error);
-	run->collected->out_of_memory |= params == NULL || name->failed;
-	fsdp_overview_free(overview);
-	free(params);
-	return good;
+	if (verdict->of_role[FSDP_ROLE_OPTIM] > 0)
+		count_states(verdict, run, params, count, name);
+	memory_release(mark);
+	memory_free(params);
 }
 
-bool audit_check(struct audit *audit, struct run *run, struct fsdp_error **ret_error)
+void audit_check(struct audit *audit, struct run *run)
 {
 	struct auditing auditing = { .audit = audit,
 		.run = run,
@@ -1216,27 +1177,25 @@ bool audit_check(struct audit *audit, struct run *run, struct fsdp_error **ret_e
 		.verdict = add_verdict(audit, run),
 		.loading = audit->options->loading,
 		.is_base = expectation_is_base(&audit->expected, run) };
-	const char *loader = "peft";
+	static const char *const peft[] = { "peft" };
+	struct passes passes = { 0 };
+	size_t mark = memory_mark();
 
-	if (auditing.verdict == NULL)
-		return false;
 	/* What was asked is whether the adapter fits it. */
 	if (auditing.is_base && loading_is_own(&auditing.loading))
-		auditing.loading.loaders = (struct texts){ &loader, 1 };
-	struct passes passes = { 0 };
-	bool good = auditing.run->checkpoint == NULL ||
-		    passes_run(&passes, auditing.run, auditing.audit->level,
-			    auditing.audit->options->manifest, ret_error);
-	good = good && set_checks(&auditing, &passes) && keep_scope(&auditing, &passes);
-	passes_done(&passes);
-	if (!good || !compare_others(&auditing, ret_error))
-		return false;
+		auditing.loading.loaders =
+			(struct texts){ (const char **)(uintptr_t)peft, 1 };
+	if (run->checkpoint != NULL)
+		passes_run(&passes, run, audit->level, audit->options->manifest);
+	set_checks(&auditing, &passes);
+	keep_scope(&auditing, &passes);
+	memory_release(mark);
+	compare_others(&auditing);
 	report_failed_files(run);
 	drop_findings(&auditing);
-	if (audit->level >= FSDP_LEVEL_HEADERS && run->common->part_count == 0 &&
-		!loading_check_own(&auditing.loading, run,
-			audit->level >= FSDP_LEVEL_DATA, &auditing.verdict->loading))
-		return false;
+	if (audit->level >= FSDP_LEVEL_HEADERS && run->common->part_count == 0)
+		loading_check_own(&auditing.loading, run, audit->level >= FSDP_LEVEL_DATA,
+			&auditing.verdict->loading);
 	drop_findings(&auditing);
 	const struct fsdp_checkpoint *checkpoint = auditing.run->checkpoint;
 	struct verdict *verdict = auditing.verdict;
@@ -1247,12 +1206,12 @@ bool audit_check(struct audit *audit, struct run *run, struct fsdp_error **ret_e
 		const char *title = format.title != NULL ? format.title : format.family;
 		struct name_buffer name = { 0 };
 
-		verdict->format = collected_text(run->collected, title).data;
+		verdict->format = text_new(title).data;
 		/* torch.load() and a bare safetensors file are for any program. */
 		verdict->program =
 			strncmp(title, "Diffusers", 9) == 0 ? "diffusers"
 			: format.writer != NULL && strncmp(format.writer, "torch", 5) != 0
-				? collected_text(run->collected, format.writer).data
+				? text_new(format.writer).data
 				: NULL;
 		verdict->ranks = fsdp_checkpoint_world_size(checkpoint);
 		verdict->files = fsdp_file_count(checkpoint);
@@ -1266,18 +1225,17 @@ bool audit_check(struct audit *audit, struct run *run, struct fsdp_error **ret_e
 				"each file has the shards of one rank; from_pretrained() needs full tensors, which 'fsdp-inspect export -o NEWDIR %s' writes",
 				path_to_paste(run->path));
 		verdict->names = verdict->tensors + fsdp_value_count(checkpoint);
-		good = count_tensors(verdict, run, &name, ret_error);
+		count_tensors(verdict, run, &name);
 		if (strncmp(format.family, "deepspeed", 9) != 0)
 			list_parts(verdict, run, &name);
-		run->collected->out_of_memory |= name.failed;
-		name_buffer_done(&name);
-		if (!good)
-			return false;
 	}
 	count_findings(&auditing);
 	decide(&auditing);
 	/* For parts, merge reports it. */
-	if (run->common->part_count != 0)
-		return name_part(&auditing);
-	return note_not_evaluated(&auditing) && check_loading(&auditing, ret_error);
+	if (run->common->part_count != 0) {
+		name_part(&auditing);
+		return;
+	}
+	note_not_evaluated(&auditing);
+	check_loading(&auditing);
 }

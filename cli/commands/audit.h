@@ -21,8 +21,7 @@ struct levels {
 	unsigned char *of; /* by the index of the rule; NULL: all keep their own */
 };
 
-/* False: out of memory. Nothing is changed then. */
-bool levels_init(struct levels *levels);
+void levels_init(struct levels *levels);
 
 /* ID=LEVEL, SLUG=LEVEL or *=LEVEL. NULL, or what is wrong: a sentence with one %s for the
  * text. */
@@ -128,15 +127,14 @@ struct audit {
 	size_t count;
 };
 
-/* Checks the open checkpoint of the run, and adds the verdict. False as for a command. */
-bool audit_check(struct audit *audit, struct run *run, struct fsdp_error **ret_error);
+/* Checks the open checkpoint of the run, and adds the verdict. */
+void audit_check(struct audit *audit, struct run *run);
 
 extern const struct record audit_record, check_record;
 
 void audit_data(const struct audit *audit, struct out *out);
 
-/* False: out of memory. */
-bool audit_text(const struct audit *audit, struct run *run);
+void audit_text(const struct audit *audit, struct run *run);
 
 /* One checkpoint during its checks: its failures and findings start at run->first. */
 struct auditing {
@@ -158,10 +156,10 @@ void decide(struct auditing *auditing);
 
 struct verdict *add_verdict(struct audit *audit, const struct run *run);
 
-/* What the result of a part says of itself. False: out of memory. */
-bool name_part(struct auditing *auditing);
+/* What the result of a part says of itself. */
+void name_part(struct auditing *auditing);
 
-/* Adds FI9006, if a rule was not evaluated. False: out of memory. */
-bool note_not_evaluated(struct auditing *auditing);
+/* Adds FI9006, if a rule was not evaluated. */
+void note_not_evaluated(struct auditing *auditing);
 
 #endif

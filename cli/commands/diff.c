@@ -829,7 +829,7 @@ static uint64_t hash_line(const struct mixer *mixer, const struct diff_line *lin
 }
 
 /* Siblings whose numbers alone differ, and that changed in the same way, are one line. */
-static bool print_folded(struct diffing *diffing)
+static void print_folded(struct diffing *diffing)
 {
 	size_t count = diffing->change_count, together;
 	struct alike *list = run_memory(diffing->run, count, sizeof *list);
@@ -843,7 +843,7 @@ static bool print_folded(struct diffing *diffing)
 		print_line(diffing, &line);
 	}
 	if (diffing->run->common->verbose > 0)
-		return true;
+		return;
 	for (size_t i = 0; i < count; i++) {
 		describe_change(diffing, i, &line);
 		list[i] = (struct alike){ hash_line(&mixer, &line), (uint32_t)i, 0 };
@@ -881,10 +881,6 @@ static bool print_folded(struct diffing *diffing)
 		line.name = (struct text){ name.data, length };
 		print_line(diffing, &line);
 	}
-	bool good = !name.failed && !join.first.failed && !join.braces.failed;
-	name_buffer_done(&name);
-	join_done(&join);
-	return good;
 }
 
 /* Those of one exchange of first segments are one line. */
@@ -1015,21 +1011,18 @@ static void print_modules(struct diffing *diffing)
 			equal, equal == 1 ? "" : "s", equal == 1 ? "it" : "them");
 }
 
-/* Writes a line per difference, or per group of siblings with the same change. False: out
- * of memory. */
-static bool print_diff(struct diffing *diffing)
+/* Writes a line per difference, or per group of siblings with the same change. */
+static void print_diff(struct diffing *diffing)
 {
-	bool good = true;
-
 	if (!is_different(diffing)) {
 		note_same(diffing);
-		return true;
+		return;
 	}
 	if (diffing->options->stat) {
 		print_modules(diffing);
 	} else {
 		out_table_begin(diffing->run->out, &LINES);
-		good = print_folded(diffing);
+		print_folded(diffing);
 		print_renames(diffing);
 		print_only(diffing, 0);
 		print_only(diffing, 1);
@@ -1045,19 +1038,6 @@ static bool print_diff(struct diffing *diffing)
 				(const char *)above.data);
 	}
 	note_same(diffing);
-	return good;
-}
-
-static void show_diff(struct diffing *diffing)
-{
-	run_begin(diffing->run, diffing->status);
-	bool good = print_diff(diffing);
-	write_differences(diffing);
-	out_fields(diffing->run->out, &diff_record, (struct subject){ diffing, diffing });
-	run_must(diffing->run,
-		good && !diffing->buffers[0].failed && !diffing->buffers[1].failed &&
-			!diffing->value_name.failed && !diffing->json[0].failed &&
-			!diffing->json[1].failed);
 }
 
 #define AT(member) offsetof(struct diff_options, member)
@@ -1107,46 +1087,39 @@ static uint32_t dtype_typed(struct text word)
 	return found < fsdp_dtype_count() ? (uint32_t)found : 0;
 }
 
-/* Names of a list in the form of the library, to be freed; shapes follow the names. */
-static bool list_names(struct diffing *diffing, struct fsdp_compare_name **ret_names,
-	size_t *ret_count, int64_t **ret_shapes)
+/* Names of a list in the form of the library. */
+static struct fsdp_compare_name *list_names(struct diffing *diffing, size_t *ret_count)
 {
 	struct wanted_list wanted_list = wanted_by(&diffing->list);
-	size_t count = 0, dims = 0;
+	struct fsdp_compare_name *names =
+		run_memory(diffing->run, wanted_list.count, sizeof *names);
+	size_t count = 0;
 	struct expected_tensor wanted;
 
-	for (size_t i = 0; i < wanted_list.count; i++)
-		if (wanted_at(&wanted_list, i, &wanted))
-			dims += wanted.dims;
-	*ret_names = calloc(wanted_list.count + 1, sizeof **ret_names);
-	*ret_shapes = calloc(dims + 1, sizeof **ret_shapes);
-	dims = 0;
-	for (size_t i = 0;
-		*ret_names != NULL && *ret_shapes != NULL && i < wanted_list.count; i++) {
-		struct fsdp_compare_name *name = &(*ret_names)[count];
+	for (size_t i = 0; i < wanted_list.count; i++) {
+		struct fsdp_compare_name *name = &names[count];
+		int64_t *shape;
 
 		if (!wanted_at(&wanted_list, i, &wanted))
 			continue;
 		name->name = span_of_text(wanted.name);
 		name->dtype = dtype_typed(wanted.dtype);
 		name->dims = wanted.dims;
-		name->shape = wanted.shape != NULL ? *ret_shapes + dims : NULL;
-		if (wanted.dims > 0)
-			memcpy(*ret_shapes + dims, wanted.shape,
-				wanted.dims * sizeof *wanted.shape);
-		dims += wanted.dims;
 		count++;
+		if (wanted.shape == NULL)
+			continue;
+		name->shape = shape =
+			run_memory(diffing->run, wanted.dims, sizeof *shape);
+		for (uint32_t k = 0; k < wanted.dims; k++)
+			shape[k] = wanted.shape[k];
 	}
 	*ret_count = count;
-	name_buffer_done(&wanted_list.buffer);
-	return *ret_names != NULL && *ret_shapes != NULL;
+	return names;
 }
 
 static void compare(struct diffing *diffing, const struct typed_names *typed)
 {
 	struct run *run = diffing->run;
-	struct fsdp_compare_name *names = NULL;
-	int64_t *shapes = NULL;
 	struct fsdp_compare_options options = {
 		.size = sizeof options,
 		.sides = { { .checkpoint = diffing->checkpoints[0] },
@@ -1168,14 +1141,11 @@ static void compare(struct diffing *diffing, const struct typed_names *typed)
 		.limits = run->limits,
 		.limit_count = run->limit_count,
 	};
-	bool good = diffing->checkpoints[1] != NULL ||
-		    list_names(diffing, &names, &options.sides[1].name_count, &shapes);
 
-	options.sides[1].names = names;
-	good = good && fsdp_compare_new(&options, &diffing->compare, &run->error);
-	free(names);
-	free(shapes);
-	run_must(run, good);
+	if (diffing->checkpoints[1] == NULL)
+		options.sides[1].names =
+			list_names(diffing, &options.sides[1].name_count);
+	run_must(run, fsdp_compare_new(&options, &diffing->compare, &run->error));
 }
 
 /* ABS,REL: both numbers that are not negative. */
@@ -1248,7 +1218,10 @@ static void answer(struct diffing *diffing)
 	for (unsigned i = 0; i < 2; i++)
 		diffing->status = answer_selection_status(
 			run, diffing->selections[i], diffing->status);
-	show_diff(diffing);
+	run_begin(run, diffing->status);
+	print_diff(diffing);
+	write_differences(diffing);
+	out_fields(run->out, &diff_record, (struct subject){ diffing, diffing });
 }
 
 /* A list of names, else a checkpoint. False: it is neither, which was reported. */
@@ -1305,12 +1278,6 @@ static void release_diffing(void *object)
 
 	fsdp_compare_free(diffing->compare);
 	fsdp_map_free(diffing->map);
-	expectation_done(&diffing->list);
-	for (unsigned i = 0; i < 2; i++) {
-		name_buffer_done(&diffing->buffers[i]);
-		json_tokens_done(&diffing->json[i]);
-	}
-	name_buffer_done(&diffing->value_name);
 }
 
 static void run_diff(struct run *run)
@@ -1328,7 +1295,7 @@ static void run_diff(struct run *run)
 		.paths = { run->path, NULL } };
 	if (what != NULL)
 		run_refuse(run, "example: --values --tol=1e-6,1e-5", "%s", what);
-	typed_names_of_run(run, &options->renames, &options->sizes, &names);
+	typed_names_parse(run, &options->renames, &options->sizes, &names);
 	for (unsigned i = 0; i < 2; i++)
 		diffing->selections[i] = run_selection(run);
 	if (!open_second(diffing))

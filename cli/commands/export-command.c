@@ -71,10 +71,8 @@ static uint32_t find_joined(struct exporting *exporting, struct text a, struct t
 
 	name_buffer_append(buffer, &length, a);
 	name_buffer_append(buffer, &length, b);
-	return buffer->failed
-		       ? FSDP_NONE
-		       : fsdp_tensor_find(exporting->run->checkpoint,
-				 span_of_text((struct text){ buffer->data, length }));
+	return fsdp_tensor_find(exporting->run->checkpoint,
+		span_of_text((struct text){ buffer->data, length }));
 }
 
 /* Whether that state dict has a tensor of this name and shape. */
@@ -686,7 +684,6 @@ static void answer(struct exporting *exporting)
 	run_begin(run, exporting->status);
 	print_export(exporting);
 	out_fields(run->out, &export_record, (struct subject){ exporting, exporting });
-	row_buffers_check(run, exporting->buffers);
 }
 
 /* What is wrong with one that could not be opened is a finding, as in an audit. */
@@ -711,7 +708,7 @@ static void run_export(struct run *run)
 	const struct export_options *options = run->options;
 	struct exporting exporting = { .run = run,
 		.options = options,
-		.buffers = row_buffers_of_run(run),
+		.buffers = run_memory(run, 1, sizeof(struct row_buffers)),
 		.form = get_form(options) };
 	const char *what = objection(&exporting);
 	struct typed_names names;
@@ -726,7 +723,7 @@ static void run_export(struct run *run)
 		return;
 	}
 	exporting.selection = run_selection(run);
-	typed_names_of_run(run, &options->renames, &options->sizes, &names);
+	typed_names_parse(run, &options->renames, &options->sizes, &names);
 	find_target(&exporting);
 	find_config(&exporting);
 	find_names(&exporting);

@@ -12,6 +12,7 @@
 #include "commands/export.h"
 #include "shared/audit-run.h"
 #include "shared/stored-values.h"
+#include "shared/tensor-reading.h"
 #include "render/writer.h"
 #include "session/diagnostics.h"
 #include "session/session.h"
@@ -133,7 +134,7 @@ static void add_failure(struct run *run, const struct finding *finding)
 	if (file.data != NULL && !text_is(text_last(path, '/'), file)) {
 		snprintf(typed, sizeof typed, "%s/%.*s", run->path, (int)file.size,
 			file.data);
-		path = collected_text(collected, typed);
+		path = text_new(typed);
 	}
 	for (size_t i = 0; i < collected->failure_count; i++)
 		if (text_is(collected->failures[i].path, path) &&
@@ -157,39 +158,33 @@ static void audit(struct run *run)
 {
 	struct collected *collected = run->collected;
 	struct passes passes = { 0 };
-	bool good;
 	struct fsdp_rule_result result;
+	size_t kept = 0;
 
 	run->input = 0;
 	collected->finding_count = collected->omission_count = 0;
-	good = passes_run(&passes, run, FSDP_LEVEL_HEADERS, NULL, &run->error) &&
-	       check_weight_sets(run, false, false);
-	if (good) {
-		/* Findings about unread parts become failures: those parts were not
-		 * checked. */
-		size_t kept = 0;
-		for (size_t i = 0; i < collected->finding_count; i++) {
-			const struct finding finding = collected->findings[i];
+	passes_run(&passes, run, FSDP_LEVEL_HEADERS, NULL);
+	check_weight_sets(run, false, false);
+	/* Findings about unread parts become failures: those parts were not checked. */
+	for (size_t i = 0; i < collected->finding_count; i++) {
+		const struct finding finding = collected->findings[i];
 
-			if (finding.severity != SEVERITY_ERROR ||
-				!rule_is_limit(fsdp_rule_find(finding.rule)))
-				collected->findings[kept++] = finding;
-			else
-				add_failure(run, &finding);
-		}
-		collected->finding_count = kept;
-		report_failed_files(run);
-		good = findings_sort(collected->findings, collected->finding_count);
-		/* Shards that do not say of how many ranks they are may lack some. */
-		for (size_t i = 0;
-			(result = fsdp_audit_result(passes.audit, i)).rule != NULL; i++)
-			if (result.reason == FSDP_REASON_NEEDS_PLAN &&
-				strcmp(result.rule->id, "FI1008") == 0)
-				run_note(run,
-					"no file states the number of ranks; if some are missing, the tensors are incomplete (audit --expect)");
+		if (finding.severity != SEVERITY_ERROR ||
+			!rule_is_limit(fsdp_rule_find(finding.rule)))
+			collected->findings[kept++] = finding;
+		else
+			add_failure(run, &finding);
 	}
-	passes_done(&passes);
-	run_must(run, good);
+	collected->finding_count = kept;
+	report_failed_files(run);
+	findings_sort(collected->findings, collected->finding_count);
+	/* Shards that do not say of how many ranks they are may lack some. */
+	for (size_t i = 0; (result = fsdp_audit_result(passes.audit, i)).rule != NULL;
+		i++)
+		if (result.reason == FSDP_REASON_NEEDS_PLAN &&
+			strcmp(result.rule->id, "FI1008") == 0)
+			run_note(run,
+				"no file states the number of ranks; if some are missing, the tensors are incomplete (audit --expect)");
 }
 
 void find_torn(struct exporting *exporting)
@@ -220,14 +215,13 @@ void find_torn(struct exporting *exporting)
 	if (!bad && !unread)
 		return;
 	if (exporting->options->partial)
-		run_must(run, fsdp_locator_new(checkpoint, &locator, &run->error));
+		locator = run_locator(run);
 	for (uint32_t i = 0; locator != NULL && i < count; i++) {
 		if (exporting->torn[i] || !is_wanted(exporting, i))
 			continue;
 		exporting->torn[i] = !is_whole(exporting, locator, i);
 		some |= !exporting->torn[i];
 	}
-	fsdp_locator_free(locator);
 	exporting->refused = !some;
 	exporting->status = some ? STATUS_PARTIAL : bad ? STATUS_BAD : STATUS_FAILED;
 }
@@ -241,8 +235,7 @@ void refuse_damage(struct exporting *exporting)
 	if (fsdp_error_code(run->error) != FSDP_ERROR_DAMAGED ||
 		fsdp_error_rule(run->error) == NULL)
 		run_fail(run, run->error);
-	collected_error(collected, run->error, run->input);
-	fsdp_error_free(run->error);
+	collected_own_error(collected, run->error, run->input);
 	run->error = NULL;
 	report_failed_files(run);
 	exporting->damaged = true;
@@ -305,23 +298,23 @@ static const struct record tensor_written_record = OBJECT_RECORD(TENSOR,
 /* Absent where a tensor has none. */
 void digest_exported(struct exporting *exporting)
 {
-	struct fsdp_digester *digester = fsdp_digester_new();
+	struct fsdp_digester **digester = digester_of_run(exporting->run);
 	const struct subject of = { exporting, exporting };
 	struct tensor tensor;
 	bool all = true;
 
-	run_must(exporting->run, digester != NULL);
 	for (size_t i = 0; each_tensor(of, i, &tensor) != NULL; i++) {
 		all &= tensor.sha256.data != NULL;
-		digest_list_add(digester, &(struct digest_line){
-						  .digits = tensor.sha256,
-						  .dtype = dtype_name(tensor.facts.dtype),
-						  .shape = tensor.facts.shape,
-						  .dims = tensor.facts.dims,
-						  .name = tensor.name,
-					  });
+		digest_list_add(
+			*digester, &(struct digest_line){
+					   .digits = tensor.sha256,
+					   .dtype = dtype_name(tensor.facts.dtype),
+					   .shape = tensor.facts.shape,
+					   .dims = tensor.facts.dims,
+					   .name = tensor.name,
+				   });
 	}
-	fsdp_digester_end(digester, exporting->sha256);
+	digester_end(digester, exporting->sha256);
 	if (all)
 		exporting->digest = hex_text(exporting->sha256, exporting->digits);
 }

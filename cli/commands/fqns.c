@@ -671,7 +671,7 @@ static void run_fqns(struct run *run)
 {
 	struct map map = { .run = run,
 		.options = run->options,
-		.buffers = row_buffers_of_run(run),
+		.buffers = run_memory(run, 1, sizeof(struct row_buffers)),
 		.mixer = mixer_new() };
 	const struct fqns_options *options = map.options;
 	const struct mode *mode = &MODES[options->bare           ? 1
@@ -689,7 +689,6 @@ static void run_fqns(struct run *run)
 		mode->print(&map);
 	if (answer_is_machine(run))
 		out_fields(run->out, mode->answer, (struct subject){ &map, &map });
-	row_buffers_check(run, map.buffers);
 }
 
 const struct command command_fqns = {

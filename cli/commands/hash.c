@@ -178,7 +178,7 @@ static void keep(
 	struct hashing *hashing, struct text **list, size_t *count, struct text name)
 {
 	*list = run_grown(hashing->run, *list, *count, sizeof **list);
-	(*list)[(*count)++] = collected_copy(hashing->run->collected, name);
+	(*list)[(*count)++] = text_copy(name);
 }
 
 /* Something of this name is there, in this part or another. */
@@ -446,23 +446,22 @@ static bool takes_file(void *context, struct fsdp_span path)
 /* There is none if a row has none. */
 static void digest_all(struct hashing *hashing)
 {
-	struct fsdp_digester *digester = fsdp_digester_new();
+	struct fsdp_digester **digester = digester_of_run(hashing->run);
 	bool all = true;
 	struct hash_row row;
 
-	run_must(hashing->run, digester != NULL);
 	for (size_t i = 0; i < hashing->row_count; i++) {
 		hash_row(hashing, i, &row);
 		all &= row.known || hashing->kind == HASH_NAMES;
-		digest_list_add(digester, &(struct digest_line){
-						  .digits = row.digits,
-						  .dtype = row.dtype,
-						  .shape = row.shape,
-						  .dims = row.dims,
-						  .name = row.name,
-					  });
+		digest_list_add(*digester, &(struct digest_line){
+						   .digits = row.digits,
+						   .dtype = row.dtype,
+						   .shape = row.shape,
+						   .dims = row.dims,
+						   .name = row.name,
+					   });
 	}
-	fsdp_digester_end(digester, hashing->whole);
+	digester_end(digester, hashing->whole);
 	/* Partial results have no total digest. */
 	if (all && hashing->partial.parts == 0)
 		hashing->digest = hex_text(hashing->whole, hashing->digits);
@@ -536,8 +535,8 @@ static void make_rows(struct hashing *hashing)
 	snprintf(request, sizeof request, "%s%s%s", hashing->word,
 		hashing->manifest != NULL ? " check\n" : "",
 		hashing->manifest != NULL ? hex_text(list, digits).data : "");
-	run_must(run, partial_init(&hashing->partial, run, request, hashing->selection,
-			      hashing->tensors, hashing->tensor_count));
+	partial_init(&hashing->partial, run, request, hashing->selection,
+		hashing->tensors, hashing->tensor_count);
 	hashing->row_count = hashing->tensor_count;
 	if (hashing->kind == HASH_NAMES)
 		return;
@@ -616,7 +615,7 @@ static const char *objection(const struct run *run)
 static void run_hash(struct run *run)
 {
 	const struct hash_options *options = run->options;
-	struct row_buffers *buffers = row_buffers_of_run(run);
+	struct row_buffers *buffers = run_memory(run, 1, sizeof *buffers);
 	const char *what = objection(run);
 	struct hashing hashing = { .run = run,
 		.options = options,
@@ -652,7 +651,6 @@ static void run_hash(struct run *run)
 	run_begin(run, hashing.status);
 	if (hashing.status != STATUS_FAILED)
 		hash_show(&hashing);
-	row_buffers_check(run, buffers);
 }
 
 static void join(struct run *run, const struct joined_parts *joined)

@@ -224,7 +224,7 @@ static void look_at(struct below_row *row, struct below_row *end, struct run *ru
 	const char *slash, *rule;
 	size_t folder, files;
 	int64_t step;
-	bool good;
+	size_t mark = memory_mark();
 
 	options.no_plan = options.only_counts = true;
 	steps_only(&options);
@@ -239,18 +239,19 @@ static void look_at(struct below_row *row, struct below_row *end, struct run *ru
 				 (rule != NULL && strcmp(rule, "FI2004") == 0);
 		if (fsdp_error_code(error) == FSDP_ERROR_MEMORY)
 			run_fail(run, error);
+		run_owns(run, error, release_error);
 		row->errors = 1;
 		set_error_problem(row, error);
-		fsdp_error_free(error);
 		return;
 	}
+	run_owns(run, checkpoint, release_checkpoint);
 	row->format = fsdp_checkpoint_format(checkpoint).family;
 	row->bytes = fsdp_checkpoint_bytes(checkpoint).on_disk;
 	row->ranks = fsdp_checkpoint_world_size(checkpoint);
-	good = fsdp_overview_new(checkpoint, &overview, NULL) &&
-	       step_inside(checkpoint, overview, &step, NULL);
-	fsdp_overview_free(overview);
-	if (good && step != FSDP_ABSENT)
+	run_must(run, fsdp_overview_new(checkpoint, &overview, &run->error));
+	run_owns(run, overview, release_overview);
+	step_inside(checkpoint, overview, &step, NULL);
+	if (step != FSDP_ABSENT)
 		row->step = step;
 	/* Files of one set are one checkpoint: each of them opens all. */
 	slash = strrchr(row->path, '/');
@@ -268,8 +269,7 @@ static void look_at(struct below_row *row, struct below_row *end, struct run *ru
 	}
 	examine(row, checkpoint);
 	find_marker(row, run);
-	fsdp_checkpoint_free(checkpoint);
-	run_must(run, good);
+	memory_release(mark);
 }
 
 static struct value get_complete(struct subject of)
@@ -428,11 +428,11 @@ static struct value get_names(struct subject of)
 	}
 	length = 0;
 	/* Only now: the buffer moves while it grows. */
-	for (size_t i = 0; i < count && !all->failed; i++) {
+	for (size_t i = 0; i < count; i++) {
 		rows->names[i].data = all->data + length;
 		length += rows->names[i].size;
 	}
-	return value_texts(rows->names, all->failed ? 0 : count);
+	return value_texts(rows->names, count);
 }
 
 #define WASTE struct fsdp_unused_row
@@ -988,8 +988,6 @@ static void divide(struct info *info)
 		info->per_rank.resume = info->facts->resume_bytes;
 }
 
-RELEASE(release_overview, fsdp_overview_free)
-
 static void prepare(struct info *info)
 {
 	struct run *run = info->run;
@@ -1040,30 +1038,34 @@ static void prepare(struct info *info)
 	info->class_name = info_class(info);
 }
 
-RELEASE(release_collected, collected_done)
+/* A run of its own, for its findings. */
+struct checked {
+	struct run run;
+	enum fsdp_rule_reason open;
+};
+
+static void check_headers(struct run *run)
+{
+	struct checked *checked = (struct checked *)run;
+
+	opened_check(run, FSDP_LEVEL_HEADERS, false, &checked->open);
+}
 
 /* Findings go into the answer and change no status. */
 static void check(struct info *info)
 {
 	struct collected *own = &info->check.own;
-	struct run run = *info->run;
-	struct fsdp_error *error = NULL;
-	enum fsdp_rule_reason open = FSDP_REASON_NONE;
-	bool good;
+	struct checked checked = { *info->run, FSDP_REASON_NONE };
 
-	run.collected = own;
+	checked.run.collected = own;
 	own->inputs = info->run->collected->inputs;
 	own->input_count = info->run->collected->input_count;
-	run.first.finding = run.first.failure = run.first.omission = 0;
-	good = opened_check(&run, FSDP_LEVEL_HEADERS, false, &open, &error);
+	checked.run.first.finding = checked.run.first.failure = 0;
+	checked.run.first.omission = 0;
+	info->check.ran = run_try(&checked.run, check_headers);
 	own->inputs = NULL;
 	own->input_count = 0;
-	if (own->out_of_memory ||
-		(!good && (error == NULL || fsdp_error_code(error) == FSDP_ERROR_MEMORY)))
-		run_fail(info->run, error);
-	fsdp_error_free(error);
-	info->check.ran = good;
-	if (!good)
+	if (!info->check.ran)
 		return;
 	for (size_t i = 0; i < own->finding_count; i++) {
 		enum severity severity = own->findings[i].severity;
@@ -1080,18 +1082,17 @@ static void check(struct info *info)
 				: &info->check.notes) += own->omissions[i].count;
 	info->check.unread = own->failure_count;
 	info->check.verdict = collected_verdict(own);
-	if (open != FSDP_REASON_NONE && strcmp(info->check.verdict, "good") == 0)
+	if (checked.open != FSDP_REASON_NONE && strcmp(info->check.verdict, "good") == 0)
 		info->check.verdict = "partial";
-	info->check.open = open;
+	info->check.open = checked.open;
 }
 
 static void print_checkpoint(struct run *run)
 {
-	struct row_buffers *buffers = row_buffers_of_run(run);
+	struct row_buffers *buffers = run_memory(run, 1, sizeof *buffers);
 	struct info *info = run_memory(run, 1, sizeof *info);
 	struct waste_rows *waste;
 
-	run_owns(run, &info->check.own, release_collected);
 	*info = (struct info){ .run = run,
 		.options = run->options,
 		.buffers = buffers,
@@ -1130,7 +1131,6 @@ static void print_checkpoint(struct run *run)
 			(struct subject){ waste, info->waste },
 			fsdp_unused_count(info->waste), each_waste);
 	}
-	row_buffers_check(run, buffers);
 }
 
 static void run_info(struct run *run)

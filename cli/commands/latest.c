@@ -110,7 +110,7 @@ __attribute__((format(printf, 2, 3))) static void set_bad(
 
 	candidate->result = "bad";
 	va_start(arguments, format);
-	candidate->why = collected_format(&candidate->own, format, arguments);
+	candidate->why = memory_vformat(format, arguments);
 	va_end(arguments);
 }
 
@@ -138,22 +138,21 @@ static uint64_t add(uint64_t a, uint64_t b)
 }
 
 /* The step of a part is the step of its checkpoint. */
-static bool copy_facts(
-	struct run_candidate *candidate, const struct fsdp_checkpoint *opened)
+static void copy_facts(struct run *run, struct run_candidate *candidate)
 {
+	const struct fsdp_checkpoint *opened = run->checkpoint;
 	struct fsdp_overview *overview;
 	int64_t step, epoch;
-	bool good;
 	uint64_t on_disk;
 	const struct fsdp_role_total *roles;
 	uint64_t weights, optimizer, both;
 
-	if (!fsdp_overview_new(opened, &overview, NULL))
-		return false;
-	good = step_inside(opened, overview, &step, &epoch);
-	if (good && candidate->epoch == FSDP_ABSENT)
+	run_must(run, fsdp_overview_new(opened, &overview, &run->error));
+	run_owns(run, overview, release_overview);
+	step_inside(opened, overview, &step, &epoch);
+	if (candidate->epoch == FSDP_ABSENT)
 		candidate->epoch = epoch;
-	if (good && step != FSDP_ABSENT && candidate->step_from == NULL) {
+	if (step != FSDP_ABSENT && candidate->step_from == NULL) {
 		candidate->step = step;
 		candidate->step_from = "checkpoint";
 	}
@@ -167,11 +166,9 @@ static bool copy_facts(
 	candidate->weights = add(candidate->weights, weights);
 	candidate->optimizer = add(candidate->optimizer, optimizer);
 	candidate->rest = add(candidate->rest, both < on_disk ? on_disk - both : 0);
-	fsdp_overview_free(overview);
-	return good;
 }
 
-static bool check_opened(struct examined *one, struct fsdp_checkpoint *checkpoint)
+static void check_opened(struct examined *one, struct fsdp_checkpoint *checkpoint)
 {
 	static const char below[] = "release/";
 	const char *family = fsdp_checkpoint_format(checkpoint).family;
@@ -190,17 +187,14 @@ static bool check_opened(struct examined *one, struct fsdp_checkpoint *checkpoin
 	one->candidate->is_adapter |=
 		family != NULL && strcmp(family, "peft-adapter") == 0;
 	one->run.checkpoint = checkpoint;
-	if (!opened_check(&one->run, one->level, one->level >= FSDP_LEVEL_HEADERS, NULL,
-		    &one->run.error) ||
-		!copy_facts(one->candidate, checkpoint))
-		return false;
+	opened_check(&one->run, one->level, one->level >= FSDP_LEVEL_HEADERS, NULL);
+	copy_facts(&one->run, one->candidate);
 	/* Without states of the optimizer Lightning's fit(ckpt_path) stops. */
 	for (size_t i = one->run.first.finding; i < one->run.collected->finding_count;
 		i++)
 		if (family != NULL && strcmp(family, "lightning-ckpt") == 0 &&
 			strcmp(one->run.collected->findings[i].rule, "FI5007") == 0)
 			one->run.collected->findings[i].severity = SEVERITY_ERROR;
-	return true;
 }
 
 /* False: it cannot be opened. */
@@ -208,6 +202,7 @@ static bool open_path(struct examined *one, const char *path,
 	struct fsdp_checkpoint **ret_checkpoint, struct fsdp_error **ret_error)
 {
 	struct fsdp_options options = run_opens(&one->run);
+	bool opened;
 
 	options.look_beside = options.keep_failed = true;
 	if (one->level < FSDP_LEVEL_HEADERS)
@@ -229,7 +224,16 @@ static bool open_path(struct examined *one, const char *path,
 	one->run.first.failure = one->run.collected->failure_count;
 	one->run.first.omission = one->run.collected->omission_count;
 	*ret_checkpoint = NULL;
-	return fsdp_checkpoint_open(&path, 1, &options, ret_checkpoint, ret_error);
+	*ret_error = NULL;
+	opened = fsdp_checkpoint_open(&path, 1, &options, ret_checkpoint, ret_error);
+	if (*ret_checkpoint != NULL)
+		run_owns(&one->run, *ret_checkpoint, release_checkpoint);
+	if (!opened &&
+		(*ret_error == NULL || fsdp_error_code(*ret_error) == FSDP_ERROR_MEMORY))
+		memory_fail();
+	if (!opened)
+		run_owns(&one->run, *ret_error, release_error);
+	return opened;
 }
 
 static void copy_error(struct examined *one, struct fsdp_checkpoint *failed,
@@ -264,44 +268,45 @@ static bool is_beside(const char *path)
 	return found;
 }
 
-static bool check_parts(struct examined *one, const struct fsdp_discover *below)
+static void check_parts(struct examined *one, const struct fsdp_discover *below)
 {
-	bool good = true, has_weights = false;
+	bool has_weights = false;
 
-	for (size_t i = 0; i < fsdp_discover_count(below) && good; i++) {
+	for (size_t i = 0; i < fsdp_discover_count(below); i++) {
 		const char *path = fsdp_discover_path(below, i);
 		struct fsdp_checkpoint *checkpoint;
-		struct fsdp_error *error = NULL;
+		struct fsdp_error *error;
+		size_t mark = memory_mark();
 
 		if (open_path(one, path, &checkpoint, &error))
-			good = check_opened(one, checkpoint);
+			check_opened(one, checkpoint);
 		else
 			copy_error(one, checkpoint, error);
-		fsdp_checkpoint_free(checkpoint);
-		fsdp_error_free(error);
+		memory_release(mark);
 		has_weights |= !is_beside(path);
 	}
-	if (good && !has_weights && one->run.collected->failure_count == 0)
+	if (!has_weights && one->run.collected->failure_count == 0)
 		find_error(one, "FI1001",
 			"weights are missing: the directory has only configuration and training state");
-	return good;
 }
 
-static bool check_unopened(struct examined *one, const char *path,
+static void check_unopened(struct examined *one, const char *path,
 	struct fsdp_checkpoint *failed, const struct fsdp_error *error)
 {
 	struct fsdp_options options = run_opens(&one->run);
 	const struct fsdp_step_name *name = &one->candidate->step_name;
-	bool is_step = name->step >= 0 || name->epoch >= 0, good = true;
+	bool is_step = name->step >= 0 || name->epoch >= 0;
 	enum fsdp_error_code code = fsdp_error_code(error);
 	struct fsdp_discover *below = NULL;
 	size_t count, folders = 0;
 
 	/* A directory that is not a checkpoint may contain several, which are its parts.
 	 */
-	if ((code == FSDP_ERROR_USAGE || code == FSDP_ERROR_NOT_A_CHECKPOINT) &&
-		!fsdp_discover_new(path, &options, &below, NULL))
-		return false;
+	if (code == FSDP_ERROR_USAGE || code == FSDP_ERROR_NOT_A_CHECKPOINT) {
+		run_must(&one->run,
+			fsdp_discover_new(path, &options, &below, &one->run.error));
+		run_owns(&one->run, below, release_discover);
+	}
 	count = below != NULL ? fsdp_discover_count(below) : 0;
 	for (size_t i = 0; i < count; i++)
 		folders += path_is_folder(fsdp_discover_path(below, i));
@@ -312,14 +317,12 @@ static bool check_unopened(struct examined *one, const char *path,
 	if (one->candidate->is_several)
 		;
 	else if (count > 0)
-		good = check_parts(one, below);
+		check_parts(one, below);
 	else if (below != NULL && is_step)
 		/* By its name, a save started here. */
 		find_error(one, "FI1003", fsdp_error_message(error));
 	else
 		copy_error(one, failed, error);
-	fsdp_discover_free(below);
-	return good;
 }
 
 /* ---- why ---- */
@@ -330,7 +333,7 @@ __attribute__((format(printf, 2, 3))) static void explain(
 	va_list arguments;
 
 	va_start(arguments, format);
-	candidate->why = collected_format(&candidate->own, format, arguments);
+	candidate->why = memory_vformat(format, arguments);
 	va_end(arguments);
 }
 
@@ -426,10 +429,9 @@ static void candidate_check(
 	struct examined one = { candidate, *run, level };
 	const struct fsdp_step_name *name = &candidate->step_name;
 	struct fsdp_checkpoint *checkpoint;
-	struct fsdp_error *error = NULL;
-	bool good;
+	struct fsdp_error *error;
+	size_t mark = memory_mark();
 
-	collected_done(&candidate->own);
 	candidate->own = (struct collected){ 0 };
 	candidate->why = NULL;
 	candidate->step = candidate->epoch = FSDP_ABSENT;
@@ -440,16 +442,10 @@ static void candidate_check(
 	one.run.collected = &candidate->own;
 	one.run.input = candidate->input;
 	if (open_path(&one, candidate->path, &checkpoint, &error))
-		good = check_opened(&one, checkpoint);
+		check_opened(&one, checkpoint);
 	else
-		good = error != NULL && fsdp_error_code(error) != FSDP_ERROR_MEMORY &&
-		       check_unopened(&one, candidate->path, checkpoint, error);
-	fsdp_checkpoint_free(checkpoint);
-	fsdp_error_free(error);
-	/* Lack of memory is not a verdict. */
-	for (size_t i = 0; i < candidate->own.failure_count; i++)
-		good &= strcmp(candidate->own.failures[i].code, "memory") != 0;
-	run_must(&one.run, good && !candidate->own.out_of_memory);
+		check_unopened(&one, candidate->path, checkpoint, error);
+	memory_release(mark);
 	if (candidate->step_name.is_unfinished)
 		find_error(&one, "FI1003", "temporary name of an unfinished save");
 	if (path_is_unfinished(candidate->path))
@@ -468,12 +464,11 @@ static void candidate_check(
 			candidate->rest = UINT64_MAX;
 	candidate->level = fsdp_level_name(level);
 	decide(candidate);
-	run_must(run, !candidate->own.out_of_memory);
 }
 
 /* ---- comparison with the other steps of the run ---- */
 
-/* Kinds of files, sorted; owned. */
+/* Kinds of files, sorted. */
 struct kinds {
 	char **names;
 	size_t count;
@@ -533,32 +528,19 @@ static int compare_texts(const void *a, const void *b)
 	return strcmp(*(char *const *)a, *(char *const *)b);
 }
 
-static void kinds_done(struct kinds *kinds)
+static void close_folder(void *folder)
 {
-	for (size_t i = 0; i < kinds->count; i++)
-		free(kinds->names[i]);
-	free(kinds->names);
-	*kinds = (struct kinds){ 0 };
-}
-
-static bool add_kind(struct kinds *kinds, const char *kind)
-{
-	char **names = reallocarray(kinds->names, kinds->count + 1, sizeof *names);
-
-	if (names == NULL)
-		return false;
-	kinds->names = names;
-	names[kinds->count] = strdup(kind);
-	return names[kinds->count++] != NULL;
+	closedir(folder);
 }
 
 /* For a directory the kinds of its files; for a file those of the files of its directory
- * with the same step. An unreadable directory has none. False: out of memory. */
-static bool kinds_list(const struct run_candidate *candidate, struct kinds *kinds)
+ * with the same step. An unreadable directory has none. */
+static void kinds_list(const struct run_candidate *candidate, struct kinds *kinds)
 {
 	char folder[4096], kind[NAME_MOST];
 	DIR *stream = candidate->is_lone ? NULL : opendir(candidate->path);
-	bool is_folder = stream != NULL, found, good = true;
+	bool is_folder = stream != NULL, found;
+	size_t mark = memory_mark();
 	size_t size = folder_size(candidate->path);
 	const struct dirent *entry;
 
@@ -569,18 +551,22 @@ static bool kinds_list(const struct run_candidate *candidate, struct kinds *kind
 	folder[size] = '\0';
 	if (!is_folder)
 		stream = opendir(size > 0 ? folder : ".");
-	while (stream != NULL && good && (entry = readdir(stream)) != NULL) {
+	if (stream != NULL)
+		memory_owns(stream, close_folder);
+	while (stream != NULL && (entry = readdir(stream)) != NULL) {
 		if (!is_saved(entry->d_name))
 			continue;
 		generalize(entry->d_name, is_folder ? -1 : candidate->step_name.step,
 			kind, &found);
-		good = (!is_folder && !found) || add_kind(kinds, kind);
+		if (!is_folder && !found)
+			continue;
+		kinds->names =
+			memory_grown(kinds->names, kinds->count, sizeof *kinds->names);
+		kinds->names[kinds->count++] = memory_text(kind);
 	}
-	if (stream != NULL)
-		closedir(stream);
-	if (good && kinds->count > 1)
+	memory_release(mark);
+	if (kinds->count > 1)
 		qsort(kinds->names, kinds->count, sizeof *kinds->names, compare_texts);
-	return good;
 }
 
 static bool has_kind(const struct kinds *kinds, const char *kind)
@@ -607,23 +593,24 @@ static bool is_sibling(const struct run_candidate *a, const struct run_candidate
 
 /* Kinds that all others have. A directory that differs from only one other may have been
  * saved in another way. */
-static bool check_kinds(struct latest *latest, struct run_candidate *candidate)
+static void check_kinds(struct latest *latest, struct run_candidate *candidate)
 {
 	struct kinds own, others[SIBLINGS_MOST];
 	size_t count = 0;
-	bool good = kinds_list(candidate, &own), is_lacking = false;
+	bool is_lacking = false;
 	const char *example = candidate->path;
 
-	for (size_t i = 0; i < latest->count && good && count < SIBLINGS_MOST; i++) {
+	kinds_list(candidate, &own);
+	for (size_t i = 0; i < latest->count && count < SIBLINGS_MOST; i++) {
 		const struct run_candidate *other = &latest->candidates[i];
 
 		if ((other->result == NULL || is_good(other)) &&
 			is_sibling(candidate, other)) {
-			good = kinds_list(other, &others[count++]);
+			kinds_list(other, &others[count++]);
 			example = other->path;
 		}
 	}
-	for (size_t k = 0; good && count > own.is_folder && own.count > 0 &&
+	for (size_t k = 0; count > own.is_folder && own.count > 0 &&
 			   k < others[0].count && !is_lacking;
 		k++) {
 		const char *kind = others[0].names[k];
@@ -638,10 +625,6 @@ static bool check_kinds(struct latest *latest, struct run_candidate *candidate)
 				example + folder_size(example),
 				count == 1 ? "has" : "have");
 	}
-	kinds_done(&own);
-	for (size_t i = 0; i < count; i++)
-		kinds_done(&others[i]);
-	return good;
 }
 
 /* An adapter by itself, as is written for use, where older steps can be resumed from. */
@@ -665,16 +648,6 @@ static void check_adapter(struct latest *latest, struct run_candidate *candidate
 				"it is an adapter without a state of the optimizer, and %.200s of the same run has one",
 				other->path + folder_size(other->path));
 	}
-}
-
-/* Makes it bad if the other steps of its run show that it is not whole. */
-static void siblings_check(struct latest *latest, struct run_candidate *candidate)
-{
-	if (!is_good(candidate) || candidate->step_name.step < 0)
-		return;
-	check_adapter(latest, candidate);
-	if (is_good(candidate))
-		run_must(latest->run, check_kinds(latest, candidate));
 }
 
 /* ---- trackers: files and links that name the newest checkpoint ---- */
@@ -827,9 +800,8 @@ static void trackers_check(struct latest *latest)
 static void add_candidate(struct latest *latest, const char *path, uint32_t input)
 {
 	struct run_candidate *added =
-		list_grown(latest->candidates, latest->count, sizeof *added);
+		memory_grown(latest->candidates, latest->count, sizeof *added);
 
-	run_must(latest->run, added != NULL);
 	latest->candidates = added;
 	added += latest->count++;
 	*added = (struct run_candidate){
@@ -851,8 +823,6 @@ static void add_below(
 		added->is_lone = fsdp_discover_is_lone(below, i, &added->plan);
 	}
 }
-
-RELEASE(release_discover, fsdp_discover_free)
 
 static void look_in(struct latest *latest, const char *path, uint32_t input)
 {
@@ -915,8 +885,7 @@ static void candidates_find(struct latest *latest)
 		/* Names of files below it have a slash of their own. */
 		while (typed.size > 1 && typed.data[typed.size - 1] == '/')
 			typed.size--;
-		path = collected_copy(collected, typed).data;
-		run_must(latest->run, path != NULL);
+		path = text_copy(typed).data;
 		(path_is_folder(path) ? look_in : add_candidate)(
 			latest, path, (uint32_t)i);
 	}
@@ -1131,7 +1100,6 @@ static bool check_candidate(struct latest *latest, size_t index)
 	run_must(run, fsdp_discover_new(folder.path, &options, &below, NULL));
 	run_owns(run, below, release_discover);
 	*candidate = latest->candidates[--latest->count];
-	collected_done(&folder.own);
 	add_below(latest, below, folder.input);
 	return true;
 }
@@ -1212,7 +1180,11 @@ static void choose(struct latest *latest)
 			strcmp(candidate->level, fsdp_level_name(latest->level)) != 0)
 			candidate_check(candidate, latest->run, latest->level);
 		check_weights(latest, candidate);
-		siblings_check(latest, candidate);
+		/* The other steps of its run may show that it is not whole. */
+		if (is_good(candidate) && candidate->step_name.step >= 0)
+			check_adapter(latest, candidate);
+		if (is_good(candidate) && candidate->step_name.step >= 0)
+			check_kinds(latest, candidate);
 		candidate->is_named = latest->named < wanted && is_good(candidate);
 		latest->named += candidate->is_named;
 		latest->shown = i + 1;
@@ -1386,15 +1358,6 @@ static int status_of(const struct latest *latest)
 				    : STATUS_GOOD;
 }
 
-static void release_latest(void *object)
-{
-	const struct latest *latest = object;
-
-	for (size_t i = 0; i < latest->count; i++)
-		collected_done(&latest->candidates[i].own);
-	free(latest->candidates);
-}
-
 static void run_latest(struct run *run)
 {
 	const struct latest_options *options = run->options;
@@ -1410,7 +1373,6 @@ static void run_latest(struct run *run)
 		.level = (strcmp(options->level, "data") == 0      ? FSDP_LEVEL_DATA
 			  : strcmp(options->level, "headers") == 0 ? FSDP_LEVEL_HEADERS
 								   : FSDP_LEVEL_QUICK) };
-	run_owns(run, latest, release_latest);
 	candidates_find(latest);
 	check_inputs(latest);
 	trackers_check(latest);
@@ -1428,9 +1390,9 @@ static void run_latest(struct run *run)
 			continue;
 		failure->rule = from->rule;
 		failure->input = candidate->input;
-		failure->path = collected_text(run->collected, candidate->path);
-		failure->message = collected_text(run->collected, from->message.data);
-		failure->hint = collected_text(run->collected, from->hint.data);
+		failure->path = text_new(candidate->path);
+		failure->message = text_new(from->message.data);
+		failure->hint = text_new(from->hint.data);
 	}
 	bool is_one = latest->named == 1 && !latest->options->all;
 	const char *named = "";

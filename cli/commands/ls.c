@@ -787,18 +787,13 @@ static void emit_folded(struct listing *listing, struct folding *folding, size_t
 	out_records_row(listing->run->out, &listing->table, listed);
 }
 
-RELEASE(release_folding, folding_free)
-
 static void emit_all_folded(struct listing *listing, size_t head)
 {
-	struct folding *folding;
+	struct folding *folding =
+		folding_new(listing->run, listing->rows, listing->row_count);
 
-	run_must(listing->run,
-		folding_new(listing->run, listing->rows, listing->row_count, &folding));
-	run_owns(listing->run, folding, release_folding);
 	for (size_t i = 0; i < head && i < folding_count(folding); i++)
 		emit_folded(listing, folding, i);
-	run_must(listing->run, !folding_failed(folding));
 }
 
 /* Text marks the rows that share bytes if the sums show that some do. */
@@ -889,7 +884,7 @@ static void list_tensors(struct listing *listing)
 
 static void run_ls(struct run *run)
 {
-	struct row_buffers *buffers = row_buffers_of_run(run);
+	struct row_buffers *buffers = run_memory(run, 1, sizeof *buffers);
 	struct listing listing = { .run = run,
 		.row = { .run = run, .buffers = buffers },
 		.buffers = buffers,
@@ -927,7 +922,6 @@ static void run_ls(struct run *run)
 	} else {
 		list_tensors(&listing);
 	}
-	row_buffers_check(run, buffers);
 }
 
 const struct command command_ls = {

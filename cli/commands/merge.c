@@ -28,11 +28,22 @@ static int compare_lines(const void *left, const void *right)
 	return order;
 }
 
-/* A finding of an earlier part is reported once. */
-static void join_lines(const struct joined_parts *joined, struct collected *collected)
+static void forget(void *line)
 {
-	void *tree = NULL;
+	(void)line;
+}
 
+static void release_tree(void *tree)
+{
+	tdestroy(*(void **)tree, forget);
+}
+
+/* A finding of an earlier part is reported once. */
+static void join_lines(struct run *run, const struct joined_parts *joined)
+{
+	void **tree = run_memory(run, 1, sizeof *tree);
+
+	run_owns(run, tree, release_tree);
 	for (size_t i = 0; i < joined->parts; i++) {
 		const struct part_result *result = &joined->results[i];
 		struct fsdp_document_value omitted =
@@ -41,25 +52,20 @@ static void join_lines(const struct joined_parts *joined, struct collected *coll
 
 		for (size_t k = 1 + result->counts[LINE_ITEM]; k < end; k++) {
 			size_t beyond = k - (result->lines.count - 1);
-			struct part_line *line = malloc(sizeof *line), *const *found =
-									       NULL;
+			struct part_line *line = memory_new(1, sizeof *line);
+			struct part_line *const *found;
 
-			if (line != NULL) {
-				line->part = i;
-				line->value = fsdp_document_item(
-					beyond < omitted.count ? omitted : result->lines,
-					beyond < omitted.count ? beyond : k);
-				found = tsearch(line, &tree, compare_lines);
-			}
+			line->part = i;
+			line->value = fsdp_document_item(
+				beyond < omitted.count ? omitted : result->lines,
+				beyond < omitted.count ? beyond : k);
+			found = tsearch(line, tree, compare_lines);
 			if (found == NULL)
-				collected->out_of_memory = true;
-			else if (*found == line || (*found)->part == i)
-				part_result_report(collected, line->value);
-			if (found == NULL || *found != line)
-				free(line);
+				memory_fail();
+			if (*found == line || (*found)->part == i)
+				part_result_report(run->collected, line->value);
 		}
 	}
-	tdestroy(tree, free);
 }
 
 static bool has_note(const struct part_result *result, struct fsdp_span note)
@@ -86,7 +92,7 @@ static void run_merge(struct run *run)
 	if (unfit != NULL)
 		run_refuse(run, "fsdp-inspect help outputs", "%s has no output %s",
 			command->name, unfit);
-	join_lines(&joined, run->collected);
+	join_lines(run, &joined);
 	/* What a part notes about itself, the others do not. */
 	notes = fsdp_document_get(joined.results[0].end, "notes");
 	for (size_t i = 0; i < notes.count; i++) {

@@ -999,9 +999,6 @@ static bool prepare(struct run *run, struct fsdp_recording_options *options)
 	return recordings_rank_regex(run, order->rank_regex, options, &run->prepared);
 }
 
-RELEASE(release_checkpoint, fsdp_checkpoint_free)
-RELEASE(release_words, writer_done)
-
 static void run_order(struct run *run)
 {
 	const struct order_options *options = run->options;
@@ -1027,9 +1024,7 @@ static void run_order(struct run *run)
 	if (!has_flats)
 		run_note(run, "%s has no flat parameter: only FSDP1 makes them",
 			options->names);
-	if (!writer_init(order.words, NULL))
-		run_fail(run, NULL);
-	run_owns(run, order.words, release_words);
+	writer_init(order.words, NULL);
 	for (size_t i = 0; i < order.count; i++) {
 		const struct fsdp_exec_order *one =
 			fsdp_recording(order.recordings, i)->order;
@@ -1050,8 +1045,6 @@ static void run_order(struct run *run)
 		out_fields(run->out, &order_answer, subject);
 		write_uses(&order);
 	}
-	if (order.words->error != 0)
-		run_fail(run, NULL);
 }
 
 const struct command command_order = {
@@ -1071,6 +1064,5 @@ const struct command command_order = {
 	.inputs = INPUTS_RECORDINGS,
 	.options_size = sizeof(struct order_options),
 	.prepare = prepare,
-	.release = rank_pattern_free,
 	.perform = run_order,
 };

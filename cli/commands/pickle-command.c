@@ -26,7 +26,6 @@ struct pickle_listing {
 	size_t count; /* of streams */
 	bool globals, tree, check;
 	struct fsdp_pickles_walk *walk; /* of the tree that is written, or NULL */
-	bool failed;                    /* memory ended while the answer was written */
 };
 
 /* Bytes of an argument that are shown. */
@@ -144,6 +143,22 @@ struct node {
 	char text[PICKLE_TEXT];
 };
 
+static void release_walk(void *object)
+{
+	struct pickle_listing *listing = object;
+
+	fsdp_pickles_walk_free(listing->walk);
+}
+
+/* Begins with the values of a stream. */
+static void walk(struct pickle_listing *listing, size_t stream)
+{
+	fsdp_pickles_walk_free(listing->walk);
+	listing->walk = NULL;
+	if (!fsdp_pickles_walk_new(listing->pickles, stream, &listing->walk, NULL))
+		memory_fail();
+}
+
 static const void *each_node(struct subject of, size_t i, void *room)
 {
 	const struct stream *stream = of.object;
@@ -151,14 +166,9 @@ static const void *each_node(struct subject of, size_t i, void *room)
 	struct node *node = room;
 
 	if (i == 0) {
-		fsdp_pickles_walk_free(listing->walk);
-		listing->walk = NULL;
-		listing->failed |= !fsdp_pickles_walk_new(
-			listing->pickles, stream->index, &listing->walk, NULL);
+		walk(listing, stream->index);
 	}
-	return listing->walk != NULL && fsdp_pickles_walk_next(listing->walk, &node->node)
-		       ? node
-		       : NULL;
+	return fsdp_pickles_walk_next(listing->walk, &node->node) ? node : NULL;
 }
 
 static const char *kind_name(unsigned kind)
@@ -380,14 +390,11 @@ static void pickle_text(struct run *run, struct pickle_listing *listing)
 		if (listing->globals)
 			show_globals(run->out, listing, i, facts.global_count);
 		if (listing->tree) {
-			struct fsdp_pickles_walk *walk = NULL;
 			struct fsdp_pickles_node node;
 
-			listing->failed |=
-				!fsdp_pickles_walk_new(listing->pickles, i, &walk, NULL);
-			while (walk != NULL && fsdp_pickles_walk_next(walk, &node))
+			walk(listing, i);
+			while (fsdp_pickles_walk_next(listing->walk, &node))
 				show_node(out, &node);
-			fsdp_pickles_walk_free(walk);
 		}
 		if (listing->check && facts.refusal_count == 0)
 			out_line(out, NULL,
@@ -420,29 +427,25 @@ static const struct option_row OPTIONS[] = {
 	{ NULL },
 };
 
-static bool is_metadata(const char *path)
-{
-	const char *last = strrchr(path, '/');
-
-	return strcmp(last != NULL ? last + 1 : path, ".metadata") == 0;
-}
-
 static void answer(struct run *run, const struct fsdp_pickles *pickles)
 {
 	const struct pickle_options *options = run->options;
-	struct pickle_listing listing = {
+	struct pickle_listing *listing = run_memory(run, 1, sizeof *listing);
+	size_t refusals = 0;
+
+	*listing = (struct pickle_listing){
 		.pickles = pickles,
 		.count = fsdp_pickles_count(pickles),
 		.globals = options->globals || !options->tree,
 		.tree = options->tree,
 		.check = options->check,
 	};
-	size_t refusals = 0;
-
-	if (options->check && is_metadata(run->path))
+	run_owns(run, listing, release_walk);
+	if (options->check &&
+		text_is(text_last(text_of(run->path), '/'), text_of(".metadata")))
 		run_note(run,
 			"distributed checkpoints read .metadata with pickle.load, which refuses nothing");
-	for (size_t i = 0; i < listing.count; i++) {
+	for (size_t i = 0; i < listing->count; i++) {
 		struct fsdp_pickles_stream stream = fsdp_pickles_stream(pickles, i);
 		refusals += stream.refusal_count;
 		/* A pickle that ends too early is listed as far as it goes. */
@@ -459,8 +462,8 @@ static void answer(struct run *run, const struct fsdp_pickles *pickles)
 				fsdp_error_message(stream.error));
 	}
 	run_begin(run, options->check && refusals > 0 ? STATUS_BAD : STATUS_GOOD);
-	pickle_text(run, &listing);
-	out_fields(run->out, &pickle_record, (struct subject){ &listing, &listing });
+	pickle_text(run, listing);
+	out_fields(run->out, &pickle_record, (struct subject){ listing, listing });
 	/* What they name, for outputs of rows alone. */
 	static const struct table LIKE = {
 		.key = "globals", .main = true, .rows_only = true
@@ -468,20 +471,17 @@ static void answer(struct run *run, const struct fsdp_pickles *pickles)
 	struct record_table table;
 	record_table_init(&table, &LIKE, &row_record, NULL);
 	out_records_begin(run->out, &table);
-	for (size_t i = 0; i < listing.count; i++) {
-		struct fsdp_pickles_stream stream =
-			fsdp_pickles_stream(listing.pickles, i);
+	for (size_t i = 0; i < listing->count; i++) {
+		struct fsdp_pickles_stream stream = fsdp_pickles_stream(pickles, i);
 
 		for (size_t k = 0; k < stream.global_count; k++) {
 			struct global_row row = { stream.member,
-				fsdp_pickles_global(listing.pickles, i, k) };
+				fsdp_pickles_global(pickles, i, k) };
 
 			out_records_row(run->out, &table, &row);
 		}
 	}
 	out_table_end(run->out);
-	fsdp_pickles_walk_free(listing.walk);
-	run_must(run, !listing.failed);
 }
 
 /* Whether a file begins with a pickle of protocol 2 or later, or is a zip archive. */
@@ -507,22 +507,18 @@ static void refuse_folder(struct run *run)
 	char text[PATH_MAX + 64];
 	struct stat found;
 	int size = snprintf(text, PATH_MAX, "%s/.metadata", run->path);
-	bool good = true;
 
 	if (size > 0 && size < PATH_MAX &&
 		(helper_kind(text) == FSDP_REMOTE_FILE || stat(text, &found) == 0))
-		good = trace_paths_add(&files, text);
-	good = good && trace_paths_add(&files, run->path);
+		trace_paths_add(&files, text);
+	trace_paths_add(&files, run->path);
 	for (size_t i = 0; first == NULL && i < files.count; i++)
 		if (helper_kind(files.items[i]) == FSDP_REMOTE_FILE ||
 			(stat(files.items[i], &found) == 0 && S_ISREG(found.st_mode) &&
 				may_have_pickle(files.items[i])))
 			first = files.items[i];
 	snprintf(text, sizeof text, "fsdp-inspect pickle %s", first != NULL ? first : "");
-	bool has_pickle = first != NULL;
-	trace_paths_done(&files);
-	run_must(run, good);
-	if (!has_pickle)
+	if (first == NULL)
 		run_refuse(run, "give a file", "%s is a directory without a pickle",
 			run->path);
 	run_refuse(run, text, "%s is a directory: pickle lists one file", run->path);

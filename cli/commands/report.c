@@ -479,30 +479,27 @@ static int compare_names(const void *one, const void *other)
 static int64_t count_affected(const struct report *report, json finding)
 {
 	json affected = find(finding, "affected"), tensors;
-	struct fsdp_document *ls = NULL;
-	struct fsdp_error *error = NULL;
-	struct fsdp_span *names = NULL;
+	struct run *run = report->run;
+	struct fsdp_document *ls;
+	struct fsdp_span *names;
 	int64_t count = 0;
 
-	if (report->texts[REPORT_LS].data != NULL &&
-		(int64_t)affected.count == find(finding, "affected_count").integer &&
-		fsdp_document_parse(
-			span_of_text(report->texts[REPORT_LS]), &ls, &error)) {
-		tensors = find(fsdp_document_root(ls), "data.tensors");
-		names = calloc(tensors.count + 1, sizeof *names);
-		for (size_t i = 0; names != NULL && i < tensors.count; i++)
-			names[i] = find(fsdp_document_item(tensors, i), "name").text;
-		if (names != NULL)
-			qsort(names, tensors.count, sizeof *names, compare_names);
-		for (size_t i = 0; names != NULL && i < affected.count; i++) {
-			struct fsdp_span name = fsdp_document_item(affected, i).text;
-			count += bsearch(&name, names, tensors.count, sizeof *names,
-					 compare_names) != NULL;
-		}
+	if (report->texts[REPORT_LS].data == NULL ||
+		(int64_t)affected.count != find(finding, "affected_count").integer)
+		return 0;
+	run_must(run, fsdp_document_parse(
+			      span_of_text(report->texts[REPORT_LS]), &ls, &run->error));
+	run_owns(run, ls, release_document);
+	tensors = find(fsdp_document_root(ls), "data.tensors");
+	names = run_memory(run, tensors.count, sizeof *names);
+	for (size_t i = 0; i < tensors.count; i++)
+		names[i] = find(fsdp_document_item(tensors, i), "name").text;
+	qsort(names, tensors.count, sizeof *names, compare_names);
+	for (size_t i = 0; i < affected.count; i++) {
+		struct fsdp_span name = fsdp_document_item(affected, i).text;
+		count += bsearch(&name, names, tensors.count, sizeof *names,
+				 compare_names) != NULL;
 	}
-	free(names);
-	fsdp_document_free(ls);
-	fsdp_error_free(error);
 	return count;
 }
 
@@ -531,7 +528,7 @@ static bool summarize_error(const struct report *report, struct writer *to)
 		write_html_text(to, finding,
 			is_named ? "[{file}, ]{tensor}: {message}."
 				 : "[{file}: ]{message}.");
-		if (!is_named && find(finding, "file").text.size == 0 && to->error == 0)
+		if (!is_named && find(finding, "file").text.size == 0)
 			to->data[0] = (char)toupper((unsigned char)to->data[0]);
 		count = count_affected(report, finding);
 		if (is_named && count == 0)
@@ -565,7 +562,7 @@ static void summarize_run(json cost, struct writer *to)
 
 	write_html_text(to, cost,
 		"[{loss.sentence}|no GPU kernels are recorded: compute and idle time are unknown].");
-	if (to->error == 0)
+	if (to->size > before)
 		to->data[before] = (char)toupper((unsigned char)to->data[before]);
 }
 
@@ -909,7 +906,8 @@ static void write_findings(struct page *page, struct writer *to)
 					{ "before", text_in(&page->words) },
 					{ "command", text_in(&page->detail) });
 		}
-	} else if (has_section(page->report) && writer_init(&notes, NULL)) {
+	} else if (has_section(page->report)) {
+		writer_init(&notes, NULL);
 		write_notes(page, &notes);
 		begin(inner);
 		write_level(page, findings, "error", inner);
@@ -1148,15 +1146,16 @@ static const struct page_document {
 };
 
 /* A page that is sent to others names no directory above these two. */
-static bool shorten(struct text *text, const char *path)
+static void shorten(struct text *text, const char *path)
 {
 	struct text name = report_short(text_of(path));
 	size_t size = strlen(path);
 	const char *at = text->data, *next;
 	struct writer to;
 
-	if (name.data == path || !writer_init(&to, NULL))
-		return name.data == path;
+	if (name.data == path)
+		return;
+	writer_init(&to, NULL);
 	size = (size_t)(name.data - path) + name.size;
 	for (; (next = memmem(at, text->size - (size_t)(at - text->data), path, size)) !=
 		NULL;
@@ -1165,9 +1164,8 @@ static bool shorten(struct text *text, const char *path)
 		writer_put(&to, name.data, name.size);
 	}
 	writer_put(&to, at, text->size - (size_t)(at - text->data));
-	free((char *)(uintptr_t)text->data);
+	memory_free((char *)(uintptr_t)text->data);
 	*text = (struct text){ to.data, to.size };
-	return to.error == 0;
 }
 
 static void make_document(struct report *report, enum report_key key)
@@ -1176,7 +1174,7 @@ static void make_document(struct report *report, enum report_key key)
 	struct run *run = report->run;
 	const struct common_options *common = run->common;
 	bool is_trace = document->inputs == OF_TRACES;
-	size_t count = 0, size = 0;
+	size_t count = 0;
 	const char **words = run_memory(run,
 		WORDS_MOST + common->limits.count + report->trace_count +
 			report->path_count,
@@ -1205,10 +1203,8 @@ static void make_document(struct report *report, enum report_key key)
 		words[count++] = report->paths[i];
 	for (size_t i = 0; is_trace && i < report->trace_count; i++)
 		words[count++] = report->traces[i];
-	text->data = run_document(
-		run, document->format, (char **)(uintptr_t)words, (int)count, &size);
-	text->size = size;
-	run_must(run, text->data != NULL);
+	*text = run_document(
+		run, document->format, (char **)(uintptr_t)words, (int)count);
 	if (key == REPORT_REPLAY) {
 		/* Of a long recording the list of collectives is omitted: a page shows
 		 * only their number. A line of JSON begins nowhere within a text. */
@@ -1225,9 +1221,9 @@ static void make_document(struct report *report, enum report_key key)
 		}
 	}
 	for (size_t i = 0; i < run->path_count; i++)
-		run_must(run, shorten(text, run->paths[i]));
+		shorten(text, run->paths[i]);
 	for (size_t i = 0; i < report->trace_count; i++)
-		run_must(run, shorten(text, report->traces[i]));
+		shorten(text, report->traces[i]);
 }
 
 static void read_document(struct report *report, enum report_key key)
@@ -1243,23 +1239,20 @@ static void read_document(struct report *report, enum report_key key)
 }
 
 /* A block per document, so that the script reads what it needs. */
-static bool write_data(struct page *page, struct writer *to)
+static void write_data(struct page *page, struct writer *to)
 {
 	const struct text *texts = page->report->texts;
-	bool good = true;
 
-	for (size_t i = 0; good && i < REPORT_KEYS; i++) {
+	for (size_t i = 0; i < REPORT_KEYS; i++) {
 		if (texts[i].data == NULL || documents[i].key == NULL)
 			continue;
-		good = html_data(begin(&page->inner), texts[i]);
+		html_data(begin(&page->inner), texts[i]);
 		HTML_FILL(to, "data", { "key", text_of(documents[i].key) },
 			{ "text", text_in(&page->inner) });
 	}
-	return good;
 }
 
-/* False: out of memory. */
-static bool write_page(const struct report *report)
+static void write_page(const struct report *report)
 {
 	const struct page_verdict *verdict = verdict_of(report);
 	struct page page = { .report = report };
@@ -1271,30 +1264,18 @@ static bool write_page(const struct report *report)
 		{ "color", text_of(verdict->color) }, { "icon", text_of(verdict->icon) },
 		{ "badge", text_of(verdict->badge) }
 	};
-	bool good = true;
 
 	for (size_t i = 0; i < COUNT_OF(own); i++)
-		good = writer_init(own[i], NULL) && good;
-	good = good && write_data(&page, &data);
+		writer_init(own[i], NULL);
+	write_data(&page, &data);
 	fields[4] = (struct html_field){ "data", text_in(&data) };
 	for (size_t i = 0; i < COUNT_OF(parts); i++) {
-		good = writer_init(&texts[i], NULL) && good;
-		if (good)
-			parts[i].write(&page, &texts[i]);
-		good = good && texts[i].error == 0;
+		writer_init(&texts[i], NULL);
+		parts[i].write(&page, &texts[i]);
 		fields[5 + i] = (struct html_field){ parts[i].field, text_in(&texts[i]) };
 	}
-	if (good)
-		html_fill(&to, "page", fields);
-	for (size_t i = 0; i < COUNT_OF(own); i++)
-		good = good && own[i]->error == 0;
-	if (good)
-		out_verbatim(report->run->out, text_in(&to));
-	for (size_t i = 0; i < COUNT_OF(parts); i++)
-		writer_done(&texts[i]);
-	for (size_t i = 0; i < COUNT_OF(own); i++)
-		writer_done(own[i]);
-	return good;
+	html_fill(&to, "page", fields);
+	out_verbatim(report->run->out, text_in(&to));
 }
 
 /* A path that begins with the short name of an input, as it was typed. */
@@ -1322,12 +1303,9 @@ static void report_errors(struct report *report, enum report_key key)
 		json error = fsdp_document_item(errors, i);
 		struct failure *failure = collected_failure(collected, "format");
 
-		if (failure == NULL)
-			return;
-		failure->path = collected_copy(
-			collected, restore_path(report, find(error, "path").text));
-		failure->message = collected_copy(collected, text_at(error, "message"));
-		failure->hint = collected_copy(collected, text_at(error, "hint"));
+		failure->path = text_copy(restore_path(report, find(error, "path").text));
+		failure->message = text_copy(text_at(error, "message"));
+		failure->hint = text_copy(text_at(error, "hint"));
 	}
 	if (errors.count > 0)
 		report->status = report->data[key].kind == FSDP_DOCUMENT_OBJECT
@@ -1340,7 +1318,7 @@ static void read_recordings(struct report *report)
 	read_document(report, REPORT_REPLAY);
 	read_document(report, REPORT_LANES);
 	if (report->texts[REPORT_LANES].size > LANES_BYTES_MOST) {
-		free((char *)(uintptr_t)report->texts[REPORT_LANES].data);
+		memory_free((char *)(uintptr_t)report->texts[REPORT_LANES].data);
 		report->texts[REPORT_LANES] = (struct text){ 0 };
 	}
 	report_errors(report, REPORT_REPLAY);
@@ -1421,8 +1399,6 @@ static void release_report(void *object)
 
 	for (size_t i = 0; i < REPORT_PARSED; i++)
 		fsdp_document_free(report->documents[i]);
-	for (size_t i = 0; i < REPORT_KEYS; i++)
-		free((char *)(uintptr_t)report->texts[i].data);
 }
 
 static void run_report(struct run *run)
@@ -1448,7 +1424,7 @@ static void run_report(struct run *run)
 	read_all(report);
 	run_begin(run, report->status);
 	if (report->status != STATUS_FAILED)
-		run_must(run, write_page(report));
+		write_page(report);
 }
 
 const struct command command_report = {

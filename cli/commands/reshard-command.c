@@ -476,8 +476,6 @@ static const char *loader_of(const char *family)
 	return NULL;
 }
 
-RELEASE(release_loading, loading_done)
-
 static void run_loader(struct resharding *resharding)
 {
 	const struct expectation none = { 0 };
@@ -486,9 +484,7 @@ static void run_loader(struct resharding *resharding)
 	struct loading_options options = { .loaders = { &name, name != NULL },
 		.world = resharding->will.world };
 
-	run_owns(run, &resharding->loading, release_loading);
-	run_must(run, loading_check(&options, run, &none, false, &resharding->loading,
-			      &run->error));
+	loading_check(&options, run, &none, false, &resharding->loading);
 }
 
 /* "dp_rank_2", "rank3": a word that ends with "rank", and a number. */
@@ -703,7 +699,7 @@ static void run_reshard(struct run *run)
 
 	resharding->run = run;
 	resharding->options = run->options;
-	resharding->buffers = row_buffers_of_run(run);
+	resharding->buffers = run_memory(run, 1, sizeof *resharding->buffers);
 	read_world(resharding);
 	typed = resharding->options->shard_dim;
 	if (strcmp(typed, "auto") != 0 &&
@@ -712,7 +708,6 @@ static void run_reshard(struct run *run)
 			"--shard-dim=%s: it is not a dimension", typed);
 	calculate(resharding, (int32_t)dim);
 	find_staying(resharding);
-	row_buffers_check(run, resharding->buffers);
 	run_loader(resharding);
 	tp = resharding->will.tp;
 	for (size_t i = 0; tp > 1 && i < sizeof sizes / sizeof *sizes; i++)
@@ -732,7 +727,6 @@ static void run_reshard(struct run *run)
 	out_fields(run->out, &reshard_record, (struct subject){ resharding, resharding });
 	out_records(run->out, &like, &row_record, resharding, resharding->ranks,
 		resharding->rank_count);
-	row_buffers_check(run, resharding->buffers);
 }
 
 const struct command command_reshard = {

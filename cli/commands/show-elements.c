@@ -29,7 +29,7 @@ static bool copy_elements(
 		const struct element_range *range = &item->ranges[i];
 		uint64_t count = range->end - range->start + 1;
 
-		if (!elements_copy(show->run->locator, item->index, &item->tensor,
+		if (!elements_copy(run_locator(show->run), item->index, &item->tensor,
 			    range->start, count,
 			    item->elements + item->element_count * size, ret_error))
 			return false;
@@ -90,8 +90,6 @@ static void read_elements(struct show *show, struct item *item)
 
 	if (!elements_are_stored(tensor))
 		return;
-	run_must(run, run->locator != NULL || fsdp_locator_new(run->checkpoint,
-						      &run->locator, &run->error));
 	item->range_count = slices_resolve(
 		&show->slices, tensor->numel, VALUES_MAX, item->ranges, &cut);
 	if (cut)
@@ -107,14 +105,13 @@ static void read_elements(struct show *show, struct item *item)
 	item->elements = NULL;
 	if (fsdp_error_code(error) == FSDP_ERROR_MEMORY)
 		run_fail(run, error);
+	run_owns(run, error, release_error);
 	/* The rest of the answer is still valid. */
 	name = tensor_shown_name(run, &show->buffers->name, tensor);
 	message = place_error_text(run, error);
 	run_failure(run, fsdp_error_code_name(fsdp_error_code(error)),
 		fsdp_error_hint(error), "%s (elements of %.*s)", message, (int)name.size,
 		name.data);
-	free(message);
-	fsdp_error_free(error);
 }
 
 void show_read_elements(struct show *show)
@@ -185,7 +182,7 @@ static bool write_elements(struct show *show, uint32_t index,
 	good = fsdp_repeats_new(checkpoint, &repeats, ret_error) &&
 	       fsdp_repeats_take(repeats, index, size, ret_error) &&
 	       fsdp_elements_open(
-		       show->run->locator, index, options, &elements, ret_error);
+		       run_locator(show->run), index, options, &elements, ret_error);
 	while (good && bytes.size > 0) {
 		good = fsdp_elements_next(elements, &bytes, ret_error);
 		if (good && bytes.size > 0)
@@ -244,8 +241,7 @@ void show_serve(struct show *show)
 	size_t room = 0;
 	ssize_t size;
 
-	run_must(run, files_now != NULL && fsdp_locator_new(run->checkpoint,
-						   &run->locator, &run->error));
+	run_locator(run);
 	/* One write per answer wakes the reader once. */
 	setvbuf(stdout, NULL, _IOFBF, FRAMES_ROOM);
 	while (!ferror(stdout) && (size = getline(&line, &room, stdin)) > 0)

@@ -140,41 +140,23 @@ static bool is_of_one(const struct picture *picture)
 }
 
 /* NULL is fine. */
-static void picture_free(struct picture *picture)
+/* NULL if there is nothing to draw: one piece, pieces without a rank, more than one cut
+ * dimension. */
+static struct picture *picture_new(struct run *run, const struct fsdp_tensor *tensor)
 {
-	if (picture == NULL)
-		return;
-	free(picture->held);
-	free(picture->cells);
-	free(picture);
-}
-
-/* *ret_picture is NULL if there is nothing to draw: one piece, pieces without a rank,
- * more than one cut dimension. False: out of memory. */
-static bool picture_new(const struct fsdp_checkpoint *checkpoint,
-	const struct fsdp_tensor *tensor, struct picture **ret_picture)
-{
+	const struct fsdp_checkpoint *checkpoint = run->checkpoint;
 	struct picture *picture;
 	uint32_t cut;
 	size_t count = tensor->piece_count;
 	char text[CELL_ROOM];
 
-	*ret_picture = NULL;
 	if (count < 2 || !find_cut(checkpoint, tensor, &cut))
-		return true;
-	picture = calloc(1, sizeof *picture);
-	if (picture == NULL)
-		return false;
-	picture->held = malloc(count * sizeof *picture->held);
-	picture->cells = malloc(count * sizeof *picture->cells);
-	if (picture->held == NULL || picture->cells == NULL) {
-		picture_free(picture);
-		return false;
-	}
-	if (!print_text_cell(picture, checkpoint, tensor, cut) || is_of_one(picture)) {
-		picture_free(picture);
-		return true;
-	}
+		return NULL;
+	picture = run_memory(run, 1, sizeof *picture);
+	picture->held = run_memory(run, count, sizeof *picture->held);
+	picture->cells = run_memory(run, count, sizeof *picture->cells);
+	if (!print_text_cell(picture, checkpoint, tensor, cut) || is_of_one(picture))
+		return NULL;
 	/* The empty ones were put there from the end on. */
 	for (size_t i = 0; i < picture->empty_count / 2; i++) {
 		struct held *first = &picture->held[picture->held_count + i],
@@ -206,8 +188,7 @@ static bool picture_new(const struct fsdp_checkpoint *checkpoint,
 		if (width > picture->width)
 			picture->width = width;
 	}
-	*ret_picture = picture;
-	return true;
+	return picture;
 }
 
 /* ---- drawing ---- */
@@ -277,13 +258,9 @@ static bool print_picture(const struct show *show, const struct picture *picture
 	return true;
 }
 
-/* False: out of memory. */
-static bool draw_tensor(struct show *show, const struct fsdp_tensor *tensor)
+static void draw_tensor(struct show *show, const struct fsdp_tensor *tensor)
 {
-	struct picture *picture;
-
-	if (!picture_new(show->run->checkpoint, tensor, &picture))
-		return false;
+	const struct picture *picture = picture_new(show->run, tensor);
 	struct fsdp_placement placement;
 	struct out *out = show->run->out;
 	struct fsdp_mesh mesh;
@@ -322,8 +299,6 @@ static bool draw_tensor(struct show *show, const struct fsdp_tensor *tensor)
 			value_some(count > RANKS_EMPTY ? count - RANKS_EMPTY : 0));
 		out_line_end(show->run->out);
 	}
-	picture_free(picture);
-	return true;
 }
 
 static void print_pieces(struct show *show, const struct item *item)
@@ -529,7 +504,7 @@ static void print_head(struct show *show, const struct item *item)
 				tensor_shown_name(run, &show->buffers->param, &param)));
 	}
 	print_module(show, tensor);
-	show->buffers->failed |= !draw_tensor(show, tensor);
+	draw_tensor(show, tensor);
 }
 
 static void print_tensor(struct show *show, const struct item *item)

@@ -52,7 +52,7 @@ static void print_missing(struct show *show, const char *word)
 	size_t modules = fsdp_module_count(checkpoint),
 	       tensors = fsdp_tensor_count(checkpoint),
 	       values = fsdp_value_count(checkpoint);
-	struct name_buffer list = { NULL, 0, false };
+	struct name_buffer list = { 0 };
 	struct similar similar;
 	size_t length = 0;
 	struct retyped line;
@@ -103,7 +103,6 @@ static void print_missing(struct show *show, const char *word)
 			? list.data
 			: line.text,
 		"no tensor, value or module %s", word);
-	name_buffer_done(&list);
 	show->status = status_worse(show->status, STATUS_BAD);
 }
 
@@ -176,8 +175,6 @@ static uint32_t find_tensor_of(struct show *show, const char *word)
 		return index;
 	name_buffer_append(buffer, &length, text_of_span(prefix));
 	name_buffer_append(buffer, &length, text_of(word));
-	if (buffer->failed)
-		return FSDP_NONE;
 	return fsdp_tensor_find(show->run->checkpoint,
 		span_of_text((struct text){ buffer->data, length }));
 }
@@ -309,7 +306,7 @@ static void find_whole(struct show *show)
 
 static void run_show(struct run *run)
 {
-	struct row_buffers *buffers = row_buffers_of_run(run);
+	struct row_buffers *buffers = run_memory(run, 1, sizeof *buffers);
 	struct show show = { .run = run,
 		.options = run->options,
 		.buffers = buffers,
@@ -368,7 +365,6 @@ static void run_show(struct run *run)
 	for (size_t i = 0; i < show.wanted_count; i++)
 		print_item(&show, &show.items[i]);
 	show_rows(&show);
-	row_buffers_check(run, buffers);
 }
 
 const struct command command_show = {

@@ -426,7 +426,7 @@ static void read_numbers(struct counting *counting)
 
 static void run_stats(struct run *run)
 {
-	struct row_buffers *buffers = row_buffers_of_run(run);
+	struct row_buffers *buffers = run_memory(run, 1, sizeof *buffers);
 	struct counting all = {
 		.run = run, .options = run->options, .name = &buffers->name
 	};
@@ -484,7 +484,6 @@ static void run_stats(struct run *run)
 	counting->status =
 		answer_selection_status(run, counting->selection, counting->status);
 	stats_show(counting);
-	row_buffers_check(run, buffers);
 }
 
 const struct command command_stats = {

@@ -632,14 +632,11 @@ static void show_tree(struct tree *tree)
 	plan_document_write(tree->run, tree->buffers);
 	if (tree->modules.shown_count > 0)
 		print_origin(tree);
-	run_must(tree->run, !tree->join.first.failed && !tree->join.braces.failed);
 }
-
-RELEASE(release_join, join_done)
 
 static void run_tree(struct run *run)
 {
-	struct row_buffers *buffers = row_buffers_of_run(run);
+	struct row_buffers *buffers = run_memory(run, 1, sizeof *buffers);
 	struct tree *tree = run_memory(run, 1, sizeof *tree);
 
 	*tree = (struct tree){ .run = run,
@@ -647,7 +644,6 @@ static void run_tree(struct run *run)
 		.buffers = buffers,
 		.options = run->options,
 		.mixer = mixer_new() };
-	run_owns(run, &tree->join, release_join);
 	if (tree->options->fold && tree->options->no_fold)
 		run_refuse(run, "give one of them",
 			"--fold and --no-fold exclude each other");
@@ -659,7 +655,6 @@ static void run_tree(struct run *run)
 		choose(tree);
 		show_tree(tree);
 	}
-	row_buffers_check(run, buffers);
 }
 
 const struct command command_tree = {

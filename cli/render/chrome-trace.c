@@ -182,7 +182,7 @@ static void end(struct out *out, const struct out_footer *footer)
 	writer_flush(&chrome->stream);
 }
 
-static bool start(struct out *out, FILE *stream, const struct looks *looks)
+static void start(struct out *out, FILE *stream, const struct looks *looks)
 {
 	struct chrome *chrome = chrome_of(out);
 
@@ -190,7 +190,6 @@ static bool start(struct out *out, FILE *stream, const struct looks *looks)
 	chrome->stream.ascii = looks->seven_bits;
 	/* Perfetto 52 does not find the end of a string after two of them. */
 	chrome->stream.no_double_backslash = true;
-	return true;
 }
 
 const struct out_functions chrome_functions = {

@@ -2,7 +2,6 @@
 /*
  * Fills data/report.html, the page of a report, and data/report-blocks.html.
  */
-#include <stdlib.h>
 #include <zlib.h>
 
 #include "render/writer.h"
@@ -93,7 +92,7 @@ static void write_base64(struct base64 *base64, const unsigned char *data, size_
 	}
 }
 
-bool html_data(struct writer *to, struct text text)
+void html_data(struct writer *to, struct text text)
 {
 	enum { LEVEL = 6, MEMORY = 8, GZIP = 16 };
 	struct base64 base64 = { .to = to };
@@ -101,7 +100,7 @@ bool html_data(struct writer *to, struct text text)
 
 	if (deflateInit2(&stream, LEVEL, Z_DEFLATED, MAX_WBITS + GZIP, MEMORY,
 		    Z_DEFAULT_STRATEGY) != Z_OK)
-		return false;
+		memory_fail();
 	unsigned char out[16 << 10];
 	do {
 		size_t size = text.size < INT32_MAX ? text.size : INT32_MAX;
@@ -123,7 +122,6 @@ bool html_data(struct writer *to, struct text text)
 		memset(writer_room(base64.to, 0) - (3 - left), '=', 3 - left);
 	}
 	deflateEnd(&stream);
-	return true;
 }
 
 /* ---- the output ---- */

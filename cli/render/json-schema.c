@@ -552,12 +552,11 @@ static void write_document(struct printer *printer, const struct schema_of *of)
 	end(printer, '}');
 }
 
-bool schema_write(FILE *stream, const struct schema_of *of)
+void schema_write(FILE *stream, const struct schema_of *of)
 {
 	struct printer printer = { .words = { printer.name } };
 
-	if (!writer_init(&printer.writer, stream))
-		return false;
+	writer_init(&printer.writer, stream);
 	snprintf(printer.name, sizeof printer.name, "fsdp-inspect.%s", of->command);
 	begin(&printer, NULL, '{');
 	char text[160];
@@ -574,5 +573,4 @@ bool schema_write(FILE *stream, const struct schema_of *of)
 	writer_char(&printer.writer, '\n');
 	writer_flush(&printer.writer);
 	writer_done(&printer.writer);
-	return true;
 }

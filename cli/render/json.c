@@ -612,7 +612,7 @@ static void end(struct out *out, const struct out_footer *footer)
 		write_omissions(json, footer);
 		write_notes(json, footer);
 		member(json, text_of("data"), false);
-		if (json->has_data && json->rest.error == 0)
+		if (json->has_data && !footer->broken)
 			writer_put(json->to, json->rest.data, json->rest.size);
 		else
 			writer_text(json->to, "null");
@@ -767,10 +767,6 @@ static void table_begin(struct out *out, const struct table *table)
 		json->key_ends[i] = json->keys.size;
 		json->is_name[i] = strcmp(name, "name") == 0;
 	}
-	if (json->keys.error != 0) {
-		json->base.error = json->keys.error;
-		json->columns.count = 0;
-	}
 	if (json->row_is_item)
 		items_begin(out, text_of(table->key));
 	else
@@ -825,7 +821,7 @@ static void table_end(struct out *out)
 
 /* ---- life ---- */
 
-static bool start(struct out *out, FILE *stream, const struct looks *looks)
+static void start(struct out *out, FILE *stream, const struct looks *looks)
 {
 	struct json *json = json_of(out);
 
@@ -833,16 +829,13 @@ static bool start(struct out *out, FILE *stream, const struct looks *looks)
 	json->lines = out->functions == &jsonl_functions;
 	json->to = &json->stream;
 	json->stream.ascii = json->rest.ascii = json->keys.ascii = looks->seven_bits;
-	return true;
 }
 
 static int finish(struct out *out)
 {
 	struct json *json = json_of(out);
 	writer_flush(&json->stream);
-	if (json->stream.error != 0)
-		return json->stream.error;
-	return json->rest.error != 0 && json->lines ? json->rest.error : json->base.error;
+	return json->stream.error != 0 ? json->stream.error : json->base.error;
 }
 
 #define JSON_FUNCTIONS                                                                  \
@@ -896,12 +889,11 @@ static void plan_free(struct out *out)
 	out_free(inner(out));
 }
 
-static bool plan_start(struct out *out, FILE *stream, const struct looks *looks)
+static void plan_start(struct out *out, FILE *stream, const struct looks *looks)
 {
 	struct plan_file *plan = (struct plan_file *)out;
 
 	plan->json = out_start(&json_functions, stream, looks);
-	return plan->json != NULL;
 }
 
 const struct out_functions plan_functions = {

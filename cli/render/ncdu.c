@@ -56,8 +56,7 @@ static void weighed(struct out *out, const struct weighed *part)
 		writer_text(name, "(root)");
 	else
 		escape_write(name, part->name.data, part->name.size, ESCAPE_TEXT);
-	if (name->error == 0)
-		write_json_string(&ncdu->stream, name->data, name->size);
+	write_json_string(to, name->data, name->size);
 	if (part->own != 0) {
 		writer_text(to, ",\"asize\":");
 		writer_count(to, part->own);
@@ -77,11 +76,10 @@ static void end(struct out *out, const struct out_footer *footer)
 	writer_flush(&ncdu->stream);
 }
 
-static bool start(struct out *out, FILE *stream, const struct looks *looks)
+static void start(struct out *out, FILE *stream, const struct looks *looks)
 {
 	(void)stream;
 	ncdu_of(out)->name.ascii = looks->seven_bits;
-	return true;
 }
 
 const struct out_functions ncdu_functions = {

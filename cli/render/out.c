@@ -166,19 +166,15 @@ static struct writer *writer_at(struct out *out, size_t index)
 struct out *out_start(
 	const struct out_functions *functions, FILE *stream, const struct looks *looks)
 {
-	struct out *out = calloc(1, functions->size);
+	struct out *out = memory_new(1, functions->size);
 	struct writer *writer;
-	bool good = true;
 
-	if (out == NULL)
-		return NULL;
 	out->functions = functions;
 	for (size_t i = 0; (writer = writer_at(out, i)) != NULL; i++)
-		good = writer_init(writer, i == 0 ? stream : NULL) && good;
-	if (good && (functions->start == NULL || functions->start(out, stream, looks)))
-		return out;
-	out_free(out);
-	return NULL;
+		writer_init(writer, i == 0 ? stream : NULL);
+	if (functions->start != NULL)
+		functions->start(out, stream, looks);
+	return out;
 }
 
 struct out *out_new(
@@ -189,12 +185,8 @@ struct out *out_new(
 
 struct out *out_many(struct out **outs, size_t count)
 {
-	struct many *many = malloc(sizeof *many + count * sizeof(struct out *));
-	if (many == NULL) {
-		for (size_t i = 0; i < count; i++)
-			out_free(outs[i]);
-		return NULL;
-	}
+	struct many *many = memory_new(1, sizeof *many + count * sizeof(struct out *));
+
 	many->base = (struct out){ .functions = &many_functions };
 	many->count = count;
 	if (count != 0)
@@ -240,6 +232,15 @@ int out_finish(struct out *out)
 	return out_finish_writers(out);
 }
 
+struct text out_take(struct out *out)
+{
+	struct writer *writer = writer_at(out, 0);
+	const struct text text = { writer->data, writer->size };
+
+	*writer = (struct writer){ 0 };
+	return text;
+}
+
 void out_free(struct out *out)
 {
 	struct writer *writer;
@@ -250,7 +251,7 @@ void out_free(struct out *out)
 		writer_done(writer);
 	if (out->functions->free != NULL)
 		out->functions->free(out);
-	free(out);
+	memory_free(out);
 }
 
 void out_begin(struct out *out, const struct out_header *header)

@@ -101,6 +101,19 @@ static inline struct text text_of(const char *zero_terminated)
 		zero_terminated != NULL ? strlen(zero_terminated) : 0 };
 }
 
+/* A copy with a zero byte after it, memory of the command; NULL stays absent. */
+static inline struct text text_copy(struct text text)
+{
+	return text.data == NULL
+		       ? text
+		       : (struct text){ memory_copy(text.data, text.size), text.size };
+}
+
+static inline struct text text_new(const char *zero_terminated)
+{
+	return text_copy(text_of(zero_terminated));
+}
+
 /* By bytes; of two texts with one beginning the shorter is first. */
 static inline int text_compare(struct text a, struct text b)
 {
@@ -483,6 +496,7 @@ struct out_header {
 struct out_footer {
 	int status;
 	bool interrupted; /* by a signal: jsonl says so in its last record */
+	bool broken;      /* memory ended within the answer */
 	const struct finding *findings;
 	size_t finding_count;
 	const struct failure *failures;
@@ -524,7 +538,7 @@ struct out_format {
 const struct out_format *out_format(size_t index);
 const struct out_format *out_format_find(const char *name);
 
-/* Writes to `stream`, which the caller opened and closes. NULL when out of memory. */
+/* Writes to `stream`, which the caller opened and closes; NULL: see out_take. */
 struct out *out_new(
 	const struct out_format *format, FILE *stream, const struct looks *looks);
 
@@ -539,6 +553,9 @@ const char *out_bytes(struct out *out, uint64_t count, char buffer[HUMAN_ROOM]);
 
 /* Flushes. 0, or the errno of the first write that failed. */
 int out_finish(struct out *out);
+
+/* What an output without a stream has written; freed by memory_free. */
+struct text out_take(struct out *out);
 
 /* NULL is fine. */
 void out_free(struct out *out);
@@ -760,8 +777,7 @@ void html_fill(struct writer *to, const char *block, const struct html_field *fi
 	html_fill(to, block,      \
 		(const struct html_field[]){ __VA_ARGS__, { NULL, { NULL, 0 } } })
 
-/* Compresses a text (gzip, without a time), and writes it in base64. False: out of
- * memory. */
-bool html_data(struct writer *to, struct text text);
+/* Compresses a text (gzip, without a time), and writes it in base64. */
+void html_data(struct writer *to, struct text text);
 
 #endif

@@ -26,9 +26,8 @@ struct out_functions {
 	/* Size of its own struct, and offsets of its writers in it: the first one
 	 * has the stream, the others stay in memory. 0 ends them. */
 	size_t size, writers[OUT_WRITERS];
-	/* Once the writers are there; NULL: nothing more is to be done. False: out of
-	 * memory. */
-	bool (*start)(struct out *out, FILE *stream, const struct looks *looks);
+	/* Once the writers are there; NULL: nothing more is to be done. */
+	void (*start)(struct out *out, FILE *stream, const struct looks *looks);
 	/* How an output for people looks; NULL: it is none. */
 	const struct looks *(*looks)(const struct out *out);
 	/* NULL: out_finish_writers(). */
@@ -99,7 +98,7 @@ static inline const char *column_label(const struct column *column)
 	return column->label != NULL ? column->label : column->name;
 }
 
-/* Makes one that writes to a stream. NULL: out of memory. */
+/* Makes one that writes to a stream. */
 struct out *out_start(
 	const struct out_functions *functions, FILE *stream, const struct looks *looks);
 
@@ -158,8 +157,8 @@ extern const struct record jsonl_header, jsonl_finding, jsonl_error, jsonl_end;
  * are described where they are used. If the answer has items, the definition `record` is
  * that of a line of JSON Lines. Rows without `about` have no description.
  *
- * Ends with a newline. A write that fails is seen in the stream. False: out of memory.
+ * Ends with a newline. A write that fails is seen in the stream.
  */
-bool schema_write(FILE *stream, const struct schema_of *of);
+void schema_write(FILE *stream, const struct schema_of *of);
 
 #endif

@@ -168,12 +168,11 @@ static void end(struct out *out, const struct out_footer *footer)
 	writer_flush(&separated_of(out)->stream);
 }
 
-static bool separated_start(struct out *out, FILE *stream, const struct looks *looks)
+static void separated_start(struct out *out, FILE *stream, const struct looks *looks)
 {
 	(void)stream;
 	separated_of(out)->tabs = out->functions == &tsv_functions;
 	separated_of(out)->cell.ascii = looks->seven_bits;
-	return true;
 }
 
 #define SEPARATED_FUNCTIONS                                                          \
@@ -270,12 +269,11 @@ static void name_end(struct out *out, const struct out_footer *footer)
 	writer_flush(&name_of(out)->stream);
 }
 
-static bool name_start(struct out *out, FILE *stream, const struct looks *looks)
+static void name_start(struct out *out, FILE *stream, const struct looks *looks)
 {
 	(void)stream;
 	name_of(out)->raw = looks->null_names;
 	name_of(out)->stream.ascii = looks->seven_bits;
-	return true;
 }
 
 const struct out_functions name_functions = {

@@ -4,7 +4,6 @@
  * driver. A check that could not run is a notification, and then the run was not
  * successful.
  */
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -41,17 +40,12 @@ static void findings_out_begin(struct out *out, const struct out_header *header)
 }
 
 /* Pointers to findings, sorted; `count` says how many. The note of what was not evaluated
- * (FI9006 of no file) is omitted: it is about the audit. NULL: out of memory, remembered.
- */
+ * (FI9006 of no file) is omitted: it is about the audit. */
 static const struct finding **findings_out_sorted(struct findings_out *findings,
 	const struct out_footer *footer, int (*compare)(const void *, const void *))
 {
-	const struct finding **sorted = calloc(footer->finding_count + 1, sizeof *sorted);
+	const struct finding **sorted = memory_new(footer->finding_count, sizeof *sorted);
 
-	if (sorted == NULL) {
-		findings->base.error = ENOMEM;
-		return NULL;
-	}
 	for (size_t i = 0; i < footer->finding_count; i++)
 		if (footer->findings[i].file.data != NULL ||
 			strcmp(footer->findings[i].rule, "FI9006") != 0)
@@ -358,21 +352,19 @@ static void end(struct out *out, const struct out_footer *footer)
 	size_t count = findings->count < RESULTS_MOST ? findings->count : RESULTS_MOST;
 
 	writer_text(&findings->stream, ",\n\"results\":[");
-	for (size_t i = 0; sorted != NULL && i < count; i++) {
+	for (size_t i = 0; i < count; i++) {
 		writer_text(&findings->stream, i > 0 ? ",\n" : "\n");
 		write_result(findings, rules, sorted[i]);
 	}
 	writer_char(&findings->stream, ']');
-	free(sorted);
 	writer_text(to, "}]}\n");
 	writer_flush(to);
 }
 
-static bool start(struct out *out, FILE *stream, const struct looks *looks)
+static void start(struct out *out, FILE *stream, const struct looks *looks)
 {
 	(void)stream;
 	findings_out_of(out)->stream.ascii = looks->seven_bits;
-	return true;
 }
 
 const struct out_functions sarif_functions = {

@@ -3,7 +3,6 @@
  * Writes answers for people: sentences, tables whose columns fit the terminal, trees.
  * What comes from a file passes escape_write on its way.
  */
-#include <errno.h>
 #include <stdlib.h>
 
 #include "render/writer.h"
@@ -283,46 +282,40 @@ static int by_text(const void *a, const void *b)
 		(struct text){ right->text, right->length });
 }
 
-/* Whether two different names would be written alike. Out of memory: they might. */
+/* Whether two different names would be written alike. */
 static bool would_look_alike(struct grid *grid, size_t index)
 {
-	struct shortened *list = malloc((grid->kept_rows + 1) * sizeof *list);
+	struct shortened *list = memory_new(grid->kept_rows, sizeof *list);
+	/* The names of a column that do not fit, as they would be written. */
+	const struct grid_column *column = &grid->columns[index];
+	const char *data = grid->kept.data;
 	struct writer texts;
-	bool alike;
-	if (list == NULL)
-		return true;
-	alike = !writer_init(&texts, NULL);
-	if (!alike) {
-		/* The names of a column that do not fit, as they would be written. */
-		const struct grid_column *column = &grid->columns[index];
-		const char *data = grid->kept.data;
-		size_t count = 0;
-		for (size_t i = 0; i < grid->kept_rows; i++) {
-			struct cell cell = { 0 };
-			const char *text = next_in_column(grid, index, &data, &cell);
-			cell_cut(column, &cell, &text);
-			if (cell_fits(grid, column, cell))
-				continue;
-			list[count] = (struct shortened){ text, cell.size, texts.size, 0,
-				NULL };
-			grid_put_short(&texts, text, cell.size,
-				column->width + grid->slack, grid->looks->ascii);
-			list[count].length = texts.size - list[count].at;
-			count++;
-		}
-		for (size_t i = 0; i < count; i++)
-			list[i].text = texts.data + list[i].at;
-		alike = texts.error != 0;
-		if (!alike)
-			qsort(list, count, sizeof *list, by_text);
-		for (size_t i = 1; i < count && !alike; i++)
-			alike = by_text(&list[i - 1], &list[i]) == 0 &&
-				!(list[i - 1].size == list[i].size &&
-					memcmp(list[i - 1].name, list[i].name,
-						list[i - 1].size) == 0);
+	size_t count = 0;
+	bool alike = false;
+
+	writer_init(&texts, NULL);
+	for (size_t i = 0; i < grid->kept_rows; i++) {
+		struct cell cell = { 0 };
+		const char *text = next_in_column(grid, index, &data, &cell);
+		cell_cut(column, &cell, &text);
+		if (cell_fits(grid, column, cell))
+			continue;
+		list[count] = (struct shortened){ text, cell.size, texts.size, 0, NULL };
+		grid_put_short(&texts, text, cell.size, column->width + grid->slack,
+			grid->looks->ascii);
+		list[count].length = texts.size - list[count].at;
+		count++;
 	}
+	for (size_t i = 0; i < count; i++)
+		list[i].text = texts.data + list[i].at;
+	qsort(list, count, sizeof *list, by_text);
+	for (size_t i = 1; i < count && !alike; i++)
+		alike = by_text(&list[i - 1], &list[i]) == 0 &&
+			!(list[i - 1].size == list[i].size &&
+				memcmp(list[i - 1].name, list[i].name,
+					list[i - 1].size) == 0);
 	writer_done(&texts);
-	free(list);
+	memory_free(list);
 	return alike;
 }
 
@@ -372,7 +365,7 @@ static void narrow_first(struct grid *grid, bool all, size_t most)
 static void fit_columns(struct grid *grid, bool all)
 {
 	size_t most = (size_t)grid->looks->width, total, before[COLUMNS_MAX];
-	if (grid->looks->width <= 0 || grid->kept.error != 0)
+	if (grid->looks->width <= 0)
 		return;
 	for (size_t i = grid->column_count; all && i-- > 0 && total_width(grid) > most;)
 		if (grid->columns[i].names)
@@ -467,9 +460,6 @@ static void grid_style(struct grid *grid, const char *sequence)
 
 static void grid_cell_end(struct grid *grid, bool is_name)
 {
-	/* After a failure `kept` is invalid. */
-	if (grid->kept.error != 0)
-		return;
 	size_t begin = grid->cell + sizeof(struct cell);
 	size_t size = grid->kept.size - begin;
 	size_t width = width_of(grid->kept.data + begin, size) - grid->hidden;
@@ -579,7 +569,7 @@ static const char *print_row(struct grid *grid, const char *data)
 static void print_kept(struct grid *grid)
 {
 	const char *data = grid->kept.data;
-	for (size_t i = 0; i < grid->kept_rows && grid->kept.error == 0; i++)
+	for (size_t i = 0; i < grid->kept_rows; i++)
 		data = print_row(grid, data);
 	grid_drop(grid);
 }
@@ -609,7 +599,7 @@ static void remove_unused_columns(struct grid *grid)
 		if (stays[i])
 			grid->columns[count++] = grid->columns[i];
 	}
-	if (grid->kept.error != 0 || count == grid->column_count)
+	if (count == grid->column_count)
 		return;
 	for (size_t i = 0; i < grid->kept_rows * grid->column_count; i++) {
 		struct cell cell;
@@ -814,14 +804,9 @@ __attribute__((format(printf, 2, 0))) static void line_text(
 	va_copy(again, arguments);
 	int size = vsnprintf(small, sizeof small, format, arguments);
 	if (size >= (int)sizeof small) {
-		char *large = malloc((size_t)size + 1);
-		if (large != NULL) {
-			vsnprintf(large, (size_t)size + 1, format, again);
-			print_formatted(text, large, (size_t)size);
-		} else {
-			text->base.error = ENOMEM;
-		}
-		free(large);
+		char *large = memory_vformat(format, again);
+		print_formatted(text, large, (size_t)size);
+		memory_free(large);
 	} else if (size > 0) {
 		print_formatted(text, small, (size_t)size);
 	}
@@ -1141,7 +1126,7 @@ static const struct looks *looks_of(const struct out *out)
 	return &((const struct text_out *)out)->looks;
 }
 
-static bool start(struct out *out, FILE *stream, const struct looks *looks)
+static void start(struct out *out, FILE *stream, const struct looks *looks)
 {
 	struct text_out *text = text_out_of(out);
 
@@ -1150,7 +1135,6 @@ static bool start(struct out *out, FILE *stream, const struct looks *looks)
 	text->grid.to = &text->stream;
 	text->grid.looks = &text->looks;
 	text->stream.ascii = text->line.ascii = text->grid.kept.ascii = looks->seven_bits;
-	return true;
 }
 
 const struct out_functions text_functions = {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Buffers of streams and in memory; numbers, sizes and dates as text, the same in
- * every locale.
+ * Memory of the command; buffers of streams and in memory; numbers, sizes and dates as
+ * text, the same in every locale.
  */
 #include <errno.h>
 #include <float.h>
@@ -11,22 +11,177 @@
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 #include "render/writer.h"
 
-bool writer_init(struct writer *writer, FILE *stream)
+/* ---- memory of the command ---- */
+
+/* Precedes each piece of memory, and keeps the alignment of malloc. */
+struct memory_block {
+	struct memory_block *next, *previous;
+};
+
+static struct memory_block blocks = { &blocks, &blocks };
+static jmp_buf *escape;
+
+static struct owned_object {
+	void *object;
+	release_function *release;
+} * objects;
+static size_t object_count;
+
+jmp_buf *memory_escape(jmp_buf *to)
+{
+	jmp_buf *before = escape;
+
+	escape = to;
+	return before;
+}
+
+void memory_fail(void)
+{
+	if (escape != NULL)
+		longjmp(*escape, ESCAPE_MEMORY);
+	fputs("error: out of memory\n", stderr);
+	_exit(2);
+}
+
+void *memory_resize(void *memory, size_t count, size_t size)
+{
+	struct memory_block *old = memory != NULL ? (struct memory_block *)memory - 1
+						  : NULL,
+			    *block;
+	size_t bytes;
+
+	if (__builtin_mul_overflow(count, size, &bytes) ||
+		__builtin_add_overflow(bytes, sizeof *block, &bytes) ||
+		(block = realloc(old, bytes)) == NULL)
+		memory_fail();
+	if (old == NULL)
+		*block = (struct memory_block){ &blocks, blocks.previous };
+	block->next->previous = block->previous->next = block;
+	return block + 1;
+}
+
+void *memory_new(size_t count, size_t size)
+{
+	void *memory = memory_resize(NULL, count + (count == 0), size);
+
+	return memset(memory, 0, count * size);
+}
+
+void *memory_grown(void *memory, size_t count, size_t size)
+{
+	if ((count & (count - 1)) != 0)
+		return memory;
+	return memory_resize(memory, count != 0 ? 2 * count : 1, size);
+}
+
+char *memory_copy(const char *data, size_t size)
+{
+	char *copy = memory_new(size + 1, 1);
+
+	if (size > 0)
+		memcpy(copy, data, size);
+	return copy;
+}
+
+char *memory_text(const char *text)
+{
+	return memory_copy(text, strlen(text));
+}
+
+char *memory_vformat(const char *format, va_list arguments)
+{
+	va_list again;
+	char *text;
+	int size;
+
+	va_copy(again, arguments);
+	size = vsnprintf(NULL, 0, format, again);
+	va_end(again);
+	if (size < 0)
+		memory_fail();
+	text = memory_new((size_t)size + 1, 1);
+	vsnprintf(text, (size_t)size + 1, format, arguments);
+	return text;
+}
+
+char *memory_format(const char *format, ...)
+{
+	va_list arguments;
+	char *text;
+
+	va_start(arguments, format);
+	text = memory_vformat(format, arguments);
+	va_end(arguments);
+	return text;
+}
+
+void memory_free(void *memory)
+{
+	struct memory_block *block =
+		memory != NULL ? (struct memory_block *)memory - 1 : NULL;
+
+	if (block == NULL)
+		return;
+	block->next->previous = block->previous;
+	block->previous->next = block->next;
+	free(block);
+}
+
+void memory_owns(void *object, release_function *release)
+{
+	jmp_buf end, *before = memory_escape(&end);
+
+	/* What could not be listed is released at once. */
+	if (setjmp(end) != 0) {
+		memory_escape(before);
+		release(object);
+		memory_fail();
+	}
+	objects = memory_grown(objects, object_count, sizeof *objects);
+	memory_escape(before);
+	objects[object_count++] = (struct owned_object){ object, release };
+}
+
+size_t memory_mark(void)
+{
+	return object_count;
+}
+
+void memory_release(size_t mark)
+{
+	while (object_count > mark) {
+		const struct owned_object *last = &objects[--object_count];
+
+		last->release(last->object);
+	}
+}
+
+void memory_free_all(void)
+{
+	memory_release(0);
+	objects = NULL;
+	while (blocks.next != &blocks)
+		memory_free(blocks.next + 1);
+}
+
+/* ---- buffers ---- */
+
+void writer_init(struct writer *writer, FILE *stream)
 {
 	*writer = (struct writer){
 		.room = stream != NULL ? WRITER_STREAM_ROOM : WRITER_MEMORY_ROOM,
 		.stream = stream,
 	};
-	writer->data = malloc(writer->room);
-	return writer->data != NULL;
+	writer->data = memory_resize(NULL, writer->room, 1);
 }
 
 void writer_done(struct writer *writer)
 {
-	free(writer->data);
+	memory_free(writer->data);
 	*writer = (struct writer){ 0 };
 }
 
@@ -63,29 +218,20 @@ void writer_flush(struct writer *writer)
 		writer->error = errno != 0 ? errno : EIO;
 }
 
-static void grow(struct writer *writer, size_t size)
-{
-	size_t room = writer->room;
-	while (room - writer->size < size && room <= SIZE_MAX / 2)
-		room *= 2;
-	char *data = NULL;
-	if (writer->error == 0 && room - writer->size >= size)
-		data = realloc(writer->data, room);
-	if (data == NULL) {
-		writer->error = ENOMEM;
-		writer->size = 0;
-		return;
-	}
-	writer->data = data;
-	writer->room = room;
-}
-
 void writer_make_room(struct writer *writer, size_t size)
 {
-	if (writer->stream != NULL)
+	size_t room = writer->room;
+
+	if (writer->stream != NULL) {
 		empty(writer);
-	else
-		grow(writer, size);
+		return;
+	}
+	while (room - writer->size < size && room <= SIZE_MAX / 2)
+		room *= 2;
+	if (room - writer->size < size)
+		memory_fail();
+	writer->data = memory_resize(writer->data, room, 1);
+	writer->room = room;
 }
 
 void writer_put_long(struct writer *writer, const char *data, size_t size)
@@ -94,7 +240,7 @@ void writer_put_long(struct writer *writer, const char *data, size_t size)
 	if (writer->room - writer->size >= size) {
 		memcpy(writer->data + writer->size, data, size);
 		writer->size += size;
-	} else if (writer->stream != NULL) {
+	} else {
 		send(writer, data, size);
 	}
 }

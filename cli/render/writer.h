@@ -2,6 +2,8 @@
 #ifndef RENDER_WRITER_H
 #define RENDER_WRITER_H
 
+#include <setjmp.h>
+#include <stdarg.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -9,10 +11,54 @@
 #include <string.h>
 
 /*
+ * Memory of the command. What cannot be had ends the work at hand: the process continues
+ * where memory_escape says, or ends. So none of these returns NULL. What is not freed
+ * lives until memory_free_all. For the main thread, and not within calls of the library,
+ * whose memory and locks would stay: a function that it calls has an escape of its own.
+ */
+
+/* Zeroed, for `count` elements, at least one. */
+void *memory_new(size_t count, size_t size);
+/* The same memory, larger or smaller. NULL: new, not zeroed. */
+void *memory_resize(void *memory, size_t count, size_t size);
+/* With room for one more after `count`: the room is the next power of two, so no caller
+ * keeps it. */
+void *memory_grown(void *memory, size_t count, size_t size);
+/* Copies with a zero byte after them. */
+char *memory_copy(const char *data, size_t size);
+char *memory_text(const char *text);
+char *memory_format(const char *format, ...) __attribute__((format(printf, 1, 2)));
+char *memory_vformat(const char *format, va_list arguments)
+	__attribute__((format(printf, 1, 0)));
+void memory_free(void *memory);
+
+/* An object of a library that is released with what was owned after it, the last one
+ * first: a release reads nothing that came later. */
+typedef void release_function(void *object);
+void memory_owns(void *object, release_function *release);
+size_t memory_mark(void);
+void memory_release(size_t mark);
+
+/* Makes one of a function that frees a struct. */
+#define RELEASE(name, frees)           \
+	static void name(void *object) \
+	{                              \
+		frees(object);         \
+	}
+
+/* At the end of the process. */
+void memory_free_all(void);
+
+/* Where it continues, by longjmp with ESCAPE_MEMORY; NULL: nowhere, the process ends with
+ * status 2. Returns what was set before. */
+enum { ESCAPE_MEMORY = 1 };
+jmp_buf *memory_escape(jmp_buf *to);
+_Noreturn void memory_fail(void);
+
+/*
  * A buffer of a stream, or one that stays in memory and grows. The first
- * failure is remembered; from then on everything is taken and thrown away, so callers
- * write straight on and ask once at the end. In memory a failure also loses what was
- * there: look at `error` before reading it back.
+ * failure of a stream is remembered; from then on everything is taken and thrown away, so
+ * callers write straight on and ask once at the end.
  */
 struct writer {
 	char *data;
@@ -32,8 +78,8 @@ enum {
 	WRITER_PIECE = 4 << 10, /* the most that writer_room promises */
 };
 
-/* False: out of memory, and then writer_done is not needed but harmless. */
-bool writer_init(struct writer *writer, FILE *stream);
+/* writer_done frees the memory before the end of the process. */
+void writer_init(struct writer *writer, FILE *stream);
 void writer_done(struct writer *writer);
 
 /* Hands everything to the stream and flushes that. */

@@ -25,74 +25,16 @@
 
 /* ---- Collects what is reported in addition to an answer ---- */
 
-/* The list with room for one more zeroed element, or NULL. */
-static void *grown(struct collected *collected, void *items, size_t count, size_t size)
-{
-	char *bigger = list_grown(items, count, size);
-
-	if (bigger == NULL)
-		collected->out_of_memory = true;
-	else
-		memset(bigger + count * size, 0, size);
-	return bigger;
-}
-
-void collected_done(struct collected *collected)
-{
-	free(collected->inputs);
-	free(collected->findings);
-	free(collected->omissions);
-	free(collected->failures);
-	free(collected->checks);
-	free(collected->notes.items);
-	free(collected->reasons.items);
-	free(collected->totals.items);
-	owned_free(&collected->owned);
-}
-
-/* ---- texts ---- */
-
-struct text collected_copy(struct collected *collected, struct text text)
-{
-	const char *copy;
-
-	if (text.data == NULL)
-		return text;
-	copy = owned_copy(&collected->owned, text.data, text.size);
-	if (copy == NULL)
-		collected->out_of_memory = true;
-	return (struct text){ copy, copy != NULL ? text.size : 0 };
-}
-
-struct text collected_text(struct collected *collected, const char *text)
-{
-	return collected_copy(collected, text_of(text));
-}
-
-char *collected_format(struct collected *collected, const char *format, va_list arguments)
-{
-	char *message;
-
-	if (vasprintf(&message, format, arguments) < 0)
-		message = NULL;
-	message = owned_add(&collected->owned, message);
-	if (message == NULL)
-		collected->out_of_memory = true;
-	return message;
-}
-
 void collected_line(struct collected *collected, struct texts *texts, const char *format,
 	va_list arguments)
 {
-	char *line = collected_format(collected, format, arguments);
+	char *line = memory_vformat(format, arguments);
 
 	/* Of several checkpoints, or by a command and here: once is enough. */
-	for (size_t i = 0; texts == &collected->notes && line != NULL && i < texts->count;
-		i++)
+	for (size_t i = 0; texts == &collected->notes && i < texts->count; i++)
 		if (strcmp(texts->items[i], line) == 0)
 			return;
-	if (line != NULL && !texts_add(texts, line))
-		collected->out_of_memory = true;
+	texts_add(texts, line);
 }
 
 void collected_note(struct collected *collected, const char *format, ...)
@@ -108,11 +50,9 @@ void collected_note(struct collected *collected, const char *format, ...)
 
 uint32_t collected_input(struct collected *collected, const char *path, const char *kind)
 {
-	struct input_record *inputs = grown(
-		collected, collected->inputs, collected->input_count, sizeof *inputs);
+	struct input_record *inputs =
+		memory_grown(collected->inputs, collected->input_count, sizeof *inputs);
 
-	if (inputs == NULL)
-		return UINT32_MAX;
 	collected->inputs = inputs;
 	inputs[collected->input_count] = (struct input_record){
 		.id = (uint32_t)collected->input_count,
@@ -126,7 +66,7 @@ uint32_t collected_input(struct collected *collected, const char *path, const ch
 void collected_base(struct collected *collected, size_t input, const char *base)
 {
 	if (base != NULL && input < collected->input_count)
-		collected->inputs[input].base = collected_text(collected, base);
+		collected->inputs[input].base = text_new(base);
 }
 
 void collected_recognised(struct collected *collected, size_t first, size_t count,
@@ -142,17 +82,15 @@ void collected_recognised(struct collected *collected, size_t first, size_t coun
 
 struct failure *collected_failure(struct collected *collected, const char *code)
 {
-	struct failure *failures = grown(collected, collected->failures,
-		collected->failure_count, sizeof *failures);
+	struct failure *failure;
 
-	if (failures == NULL)
-		return NULL;
-	collected->failures = failures;
-	failures = &failures[collected->failure_count++];
-	failures->code = code;
-	failures->input = UINT32_MAX;
-	failures->offset = UINT64_MAX;
-	return failures;
+	collected->failures = memory_grown(
+		collected->failures, collected->failure_count, sizeof *failure);
+	failure = &collected->failures[collected->failure_count++];
+	*failure = (struct failure){
+		.code = code, .input = UINT32_MAX, .offset = UINT64_MAX
+	};
+	return failure;
 }
 
 struct failure *collected_fail(struct collected *collected, const char *code,
@@ -161,12 +99,10 @@ struct failure *collected_fail(struct collected *collected, const char *code,
 	struct failure *failure = collected_failure(collected, code);
 	va_list arguments;
 
-	if (failure == NULL)
-		return NULL;
 	va_start(arguments, format);
-	failure->message = text_of(collected_format(collected, format, arguments));
+	failure->message = text_of(memory_vformat(format, arguments));
 	va_end(arguments);
-	failure->hint = collected_text(collected, hint);
+	failure->hint = text_new(hint);
 	return failure;
 }
 
@@ -188,25 +124,29 @@ void collected_error(
 {
 	struct failure *failure;
 
-	if (error == NULL || fsdp_error_code(error) == FSDP_ERROR_MEMORY) {
-		collected->out_of_memory = true;
-		return;
-	}
+	if (error == NULL || fsdp_error_code(error) == FSDP_ERROR_MEMORY)
+		memory_fail();
 	failure = collected_failure(
 		collected, fsdp_error_code_name(fsdp_error_code(error)));
-	if (failure == NULL)
-		return;
 	failure->input = input;
 	failure->rule = fsdp_error_rule(error);
 	failure->limit = fsdp_error_limit(error);
 	failure->kind = fsdp_error_kind(error);
-	failure->path = collected_text(collected, fsdp_error_path(error));
-	failure->member = collected_text(collected, fsdp_error_member(error));
+	failure->path = text_new(fsdp_error_path(error));
+	failure->member = text_new(fsdp_error_member(error));
 	failure->offset = fsdp_error_offset(error);
-	failure->message = collected_text(collected, fsdp_error_message(error));
-	failure->hint = collected_text(collected, fsdp_error_hint(error));
+	failure->message = text_new(fsdp_error_message(error));
+	failure->hint = text_new(fsdp_error_hint(error));
 	if (failure->hint.data == NULL)
 		failure->hint = collected_hint(failure->code);
+}
+
+void collected_own_error(
+	struct collected *collected, struct fsdp_error *error, uint32_t input)
+{
+	if (error != NULL)
+		memory_owns(error, release_error);
+	collected_error(collected, error, input);
 }
 
 bool collected_has_failure(
@@ -292,35 +232,12 @@ static void fingerprint_set(struct finding *finding)
 
 void collected_finding(struct collected *collected, const struct finding *finding)
 {
-	struct finding *findings = grown(collected, collected->findings,
-		collected->finding_count, sizeof *findings);
+	struct finding *findings = memory_grown(
+		collected->findings, collected->finding_count, sizeof *findings);
 
-	if (findings == NULL)
-		return;
 	collected->findings = findings;
 	findings[collected->finding_count] = *finding;
 	fingerprint_set(&findings[collected->finding_count++]);
-}
-
-static void keep_affected(struct collected *collected, struct finding *finding,
-	const struct fsdp_finding *from, bool copy)
-{
-	struct text *names;
-
-	if (from->affected_kept == 0)
-		return;
-	names = calloc(from->affected_kept, sizeof *names);
-	if (owned_add(&collected->owned, (char *)names) == NULL) {
-		collected->out_of_memory = true;
-		return;
-	}
-	for (size_t i = 0; i < from->affected_kept; i++) {
-		names[i] = text_of_span(from->affected[i]);
-		if (copy)
-			names[i] = collected_copy(collected, names[i]);
-	}
-	finding->affected = names;
-	finding->affected_kept = from->affected_kept;
 }
 
 bool finding_is_open(const struct finding *finding)
@@ -353,54 +270,33 @@ static struct text fix_of(
 	const char *word = any ? ANY : "DIR";
 	const struct input_record *record =
 		input < collected->input_count ? &collected->inputs[input] : NULL;
-	size_t word_size = strlen(word), kept = fix.size - word_size, size = 0, count = 0;
+	size_t word_size = strlen(word), kept = fix.size - word_size;
+	struct writer command;
 	struct text path;
-	char *command;
 
 	if (record == NULL || fix.size <= word_size || !is_word_at(fix, kept, word) ||
 		memmem(fix.data, kept, "fsdp-inspect ", 13) == NULL)
 		return fix;
-	for (size_t i = 0; i <= kept; i++)
-		count += is_word_at(fix, i, word);
 	path = record->base.data != NULL && !any ? record->base : record->path;
 	/* Without a base the name of a file begins at what was named. */
 	while (file.size > 0 && file.data[file.size - 1] != '/')
 		file.size--;
-	if (record->base.data == NULL && !any && file.size > 1) {
-		char *below = malloc(path.size + file.size + 1);
-
-		if (owned_add(&collected->owned, below) == NULL) {
-			collected->out_of_memory = true;
-			return fix;
-		}
-		memcpy(below, path.data, path.size);
-		below[path.size] = '/';
-		memcpy(below + path.size + 1, file.data, file.size - 1);
-		below[path.size + file.size] = '\0';
-		path = text_of(below);
-	}
+	if (record->base.data == NULL && !any && file.size > 1)
+		path = text_of(memory_format("%.*s/%.*s", (int)path.size, path.data,
+			(int)file.size - 1, file.data));
 	if (!is_plain_path(path) ||
 		(any ? collected->input_count > 1 : !path_is_folder(path.data)))
 		return fix;
-	command = malloc(fix.size + count * path.size + 1);
-	if (command == NULL) {
-		collected->out_of_memory = true;
-		return fix;
-	}
+	writer_init(&command, NULL);
 	for (size_t i = 0; i < fix.size;) {
 		bool is_path = is_word_at(fix, i, word);
 
-		memcpy(command + size, is_path ? path.data : fix.data + i,
+		writer_put(&command, is_path ? path.data : fix.data + i,
 			is_path ? path.size : 1);
-		size += is_path ? path.size : 1;
 		i += is_path ? word_size : 1;
 	}
-	command[size] = '\0';
-	if (owned_add(&collected->owned, command) == NULL) {
-		collected->out_of_memory = true;
-		return fix;
-	}
-	return text_of(command);
+	writer_char(&command, '\0');
+	return text_of(command.data);
 }
 
 void collected_report(struct collected *collected, const char *rule, struct finding about,
@@ -410,20 +306,18 @@ void collected_report(struct collected *collected, const char *rule, struct find
 	va_list arguments;
 
 	va_start(arguments, format);
-	about.message = text_of(collected_format(collected, format, arguments));
+	about.message = text_of(memory_vformat(format, arguments));
 	va_end(arguments);
-	about.file = collected_copy(collected, about.file);
-	about.tensor = collected_copy(collected, about.tensor);
+	about.file = text_copy(about.file);
+	about.tensor = text_copy(about.tensor);
 	about.rule = row->id;
 	about.slug = row->slug;
 	about.offset = about.length = about.affected_bytes = UINT64_MAX;
 	about.rank = UINT32_MAX;
 	if (fix == NULL || *fix != '\0')
-		about.fix = fix_of(collected,
-			collected_text(collected, fix != NULL ? fix : row->fix),
+		about.fix = fix_of(collected, text_new(fix != NULL ? fix : row->fix),
 			about.input, about.file);
-	if (about.message.data != NULL)
-		collected_finding(collected, &about);
+	collected_finding(collected, &about);
 }
 
 void collected_found(struct collected *collected, const struct fsdp_finding *from,
@@ -450,26 +344,34 @@ void collected_found(struct collected *collected, const struct fsdp_finding *fro
 		&finding.module, &finding.message, &finding.fix };
 
 	for (size_t i = 0; copy && i < sizeof texts / sizeof *texts; i++)
-		*texts[i] = collected_copy(collected, *texts[i]);
+		*texts[i] = text_copy(*texts[i]);
 	finding.fix = fix_of(collected, finding.fix, input, finding.file);
-	keep_affected(collected, &finding, from, copy);
+	if (from->affected_kept > 0) {
+		struct text *names = memory_new(from->affected_kept, sizeof *names);
+
+		for (size_t i = 0; i < from->affected_kept; i++) {
+			names[i] = text_of_span(from->affected[i]);
+			if (copy)
+				names[i] = text_copy(names[i]);
+		}
+		finding.affected = names;
+		finding.affected_kept = from->affected_kept;
+	}
 	collected_finding(collected, &finding);
 }
 
 void collected_omitted(struct collected *collected, const struct fsdp_omitted *from,
 	uint32_t input, bool copy)
 {
-	struct omission *omissions = grown(collected, collected->omissions,
-		collected->omission_count, sizeof *omissions);
+	struct omission *omissions = memory_grown(
+		collected->omissions, collected->omission_count, sizeof *omissions);
 	struct text file = text_of_span(from->file);
 
-	if (omissions == NULL)
-		return;
 	collected->omissions = omissions;
 	omissions[collected->omission_count++] = (struct omission){
 		.rule = from->rule->id,
 		.input = input,
-		.file = copy ? collected_copy(collected, file) : file,
+		.file = copy ? text_copy(file) : file,
 		.count = from->count,
 	};
 }
@@ -555,23 +457,20 @@ const char *fingerprint_library_version(void)
 
 static const char margin[] = "  ";
 
-bool findings_sort(struct finding *findings, size_t count)
+void findings_sort(struct finding *findings, size_t count)
 {
-	const struct finding **sorted = calloc(count + 1, sizeof *sorted);
-	struct finding *copy = calloc(count + 1, sizeof *copy);
-	bool good = sorted != NULL && copy != NULL;
+	const struct finding **sorted = memory_new(count, sizeof *sorted);
+	struct finding *copy = memory_new(count, sizeof *copy);
 
-	if (good && count > 0) {
-		memcpy(copy, findings, count * sizeof *copy);
-		for (size_t i = 0; i < count; i++)
-			sorted[i] = &copy[i];
-		qsort(sorted, count, sizeof *sorted, compare_findings);
-		for (size_t i = 0; i < count; i++)
-			findings[i] = *sorted[i];
+	for (size_t i = 0; i < count; i++) {
+		copy[i] = findings[i];
+		sorted[i] = &copy[i];
 	}
-	free(sorted);
-	free(copy);
-	return good;
+	qsort(sorted, count, sizeof *sorted, compare_findings);
+	for (size_t i = 0; i < count; i++)
+		findings[i] = *sorted[i];
+	memory_free(sorted);
+	memory_free(copy);
 }
 
 /* ---- one finding ---- */
@@ -813,14 +712,13 @@ static void print_rule(struct out *out, const struct finding *const *group, size
 			omitted == 1 ? "" : "s", group[0]->rule);
 }
 
-bool findings_print(struct out *out, const struct findings_view *view)
+void findings_print(struct out *out, const struct findings_view *view)
 {
-	const struct finding **sorted = calloc(view->count + 1, sizeof *sorted);
-	struct fold *folds = calloc(view->count + 1, sizeof *folds);
+	const struct finding **sorted = memory_new(view->count, sizeof *sorted);
+	struct fold *folds = memory_new(view->count, sizeof *folds);
 	size_t count = 0, begin = 0;
-	bool good = sorted != NULL && folds != NULL;
 
-	for (size_t i = 0; good && i < view->count; i++)
+	for (size_t i = 0; i < view->count; i++)
 		if (!view->findings[i].is_printed &&
 			view->findings[i].severity >= view->least &&
 			(view->input == UINT32_MAX ||
@@ -828,8 +726,7 @@ bool findings_print(struct out *out, const struct findings_view *view)
 			!(view->level_label && view->findings[i].file.data == NULL &&
 				strcmp(view->findings[i].rule, "FI9006") == 0))
 			sorted[count++] = &view->findings[i];
-	if (good)
-		qsort(sorted, count, sizeof *sorted, compare_findings);
+	qsort(sorted, count, sizeof *sorted, compare_findings);
 	while (begin < count) {
 		const struct finding *first = sorted[begin];
 		size_t end = begin;
@@ -840,9 +737,8 @@ bool findings_print(struct out *out, const struct findings_view *view)
 		print_rule(out, sorted + begin, end - begin, view, folds);
 		begin = end;
 	}
-	free(sorted);
-	free(folds);
-	return good;
+	memory_free(sorted);
+	memory_free(folds);
 }
 
 /*
@@ -857,14 +753,12 @@ struct message {
 	struct writer line;
 };
 
-static bool begin(struct message *message, const struct looks *looks, const char *start)
+static void begin(struct message *message, const struct looks *looks, const char *start)
 {
 	message->looks = looks;
-	if (!writer_init(&message->line, NULL))
-		return false;
+	writer_init(&message->line, NULL);
 	message->line.ascii = looks->seven_bits;
 	writer_text(&message->line, start);
-	return true;
 }
 
 static void put(struct message *message, struct text text)
@@ -888,95 +782,64 @@ static void print_painted(struct message *message, const char *paint, const char
 	writer_text(line, "\033[0m");
 }
 
-/* False: no memory, none written. */
-static bool end(struct message *message)
+static void end(struct message *message)
 {
+	/* What is typed stays on one line: from the command's name to the next mark. */
+	static const char NAME[] = "fsdp-inspect ";
+	char *at = message->line.data, *end = message->line.data + message->line.size;
 	struct writer lines;
-	bool good = message->line.error == 0 && writer_init(&lines, NULL);
 
-	if (good) {
-		/* What is typed stays on one line: from the command's name to the next
-		 * mark. */
-		static const char NAME[] = "fsdp-inspect ";
-		char *at = message->line.data,
-		     *end = message->line.data + message->line.size;
-
-		while ((at = memmem(at, (size_t)(end - at), NAME, sizeof NAME - 1)) !=
-			NULL)
-			for (; at < end && strchr(",;)", *at) == NULL; at++)
-				if (*at == ' ')
-					*at = WRAP_GLUE;
-		wrap_write(&lines, message->line.data, message->line.size,
-			(size_t)message->looks->width, HANG, 0);
-		writer_char(&lines, '\n');
-		good = lines.error == 0;
-		if (good)
-			fwrite(lines.data, 1, lines.size, stderr);
-		writer_done(&lines);
-	}
+	writer_init(&lines, NULL);
+	while ((at = memmem(at, (size_t)(end - at), NAME, sizeof NAME - 1)) != NULL)
+		for (; at < end && strchr(",;)", *at) == NULL; at++)
+			if (*at == ' ')
+				*at = WRAP_GLUE;
+	wrap_write(&lines, message->line.data, message->line.size,
+		(size_t)message->looks->width, HANG, 0);
+	writer_char(&lines, '\n');
+	fwrite(lines.data, 1, lines.size, stderr);
+	writer_done(&lines);
 	writer_done(&message->line);
-	return good;
 }
 
-static bool print_hint(const struct looks *looks, const char *title, struct text hint)
+static void print_message(const struct looks *looks, const char *title, struct text text)
 {
 	struct message message;
 
-	if (hint.data == NULL || hint.size == 0)
-		return true;
-	if (!begin(&message, looks, title))
-		return false;
-	put(&message, hint);
-	return end(&message);
+	begin(&message, looks, title);
+	put(&message, text);
+	end(&message);
 }
 
 void message_usage(const struct looks *looks, const struct usage *usage)
 {
-	struct message message;
-	bool good = begin(&message, looks, "error: ");
-
-	if (good) {
-		put(&message, text_of(usage->what));
-		good = end(&message);
-	}
-	if (!good || !print_hint(looks, "  hint: ", text_of(usage->hint)))
-		message_out_of_memory();
+	print_message(looks, "error: ", text_of(usage->what));
+	if (usage->hint[0] != '\0')
+		print_message(looks, "  hint: ", text_of(usage->hint));
 }
 
-bool message_note(const struct looks *looks, const char *note)
+void message_note(const struct looks *looks, const char *note)
 {
 	struct message message;
 
 	if (looks->verbosity < 0)
-		return true;
-	if (!begin(&message, looks, ""))
-		return false;
+		return;
+	begin(&message, looks, "");
 	print_painted(&message, "36", "note:");
 	writer_char(&message.line, ' ');
 	put(&message, text_of(note));
-	return end(&message);
+	end(&message);
 }
 
-bool message_reason(const struct looks *looks, const char *reason)
+void message_reason(const struct looks *looks, const char *reason)
 {
-	struct message message;
-
-	if (!begin(&message, looks, "note: "))
-		return false;
-	put(&message, text_of(reason));
-	return end(&message);
+	print_message(looks, "note: ", text_of(reason));
 }
 
-bool message_total(const struct looks *looks, const char *total)
+void message_total(const struct looks *looks, const char *total)
 {
-	struct message message;
-
-	if (looks->verbosity < 0)
-		return true;
-	if (!begin(&message, looks, ""))
-		return false;
-	put(&message, text_of(total));
-	return end(&message);
+	if (looks->verbosity >= 0)
+		print_message(looks, "", text_of(total));
 }
 
 void message_out_of_memory(void)
@@ -986,14 +849,13 @@ void message_out_of_memory(void)
 
 /* ---- failures ---- */
 
-static bool print_failure(
+static void print_failure(
 	const struct looks *looks, const struct failure *failure, bool partial)
 {
 	struct message message;
 	bool skipped = partial && strcmp(failure->code, "unsupported") == 0;
 
-	if (!begin(&message, looks, skipped ? "warning: " : "error: "))
-		return false;
+	begin(&message, looks, skipped ? "warning: " : "error: ");
 	if (failure->path.data != NULL) {
 		put(&message, failure->path);
 		writer_text(&message.line, ": ");
@@ -1008,16 +870,16 @@ static bool print_failure(
 		writer_text(&message.line, ": ");
 	}
 	put(&message, failure->message);
-	return end(&message);
+	end(&message);
 }
 
 void message_failures(const struct looks *looks, const struct failure *failures,
 	size_t count, bool partial)
 {
 	size_t begin = 0;
-	bool good = true;
 
-	while (good && begin < count) {
+	while (begin < count) {
+		const struct text hint = failures[begin].hint;
 		size_t end = begin, shown;
 
 		while (end < count &&
@@ -1026,33 +888,29 @@ void message_failures(const struct looks *looks, const struct failure *failures,
 		shown = end - begin;
 		if (shown > FINDINGS_SHOWN && looks->verbosity < 1)
 			shown = FINDINGS_SHOWN;
-		for (size_t i = begin; good && i < begin + shown; i++)
-			good = print_failure(looks, &failures[i], partial);
+		for (size_t i = begin; i < begin + shown; i++)
+			print_failure(looks, &failures[i], partial);
 		if (begin + shown < end)
 			fprintf(stderr, "  and %zu more (-v shows all)\n",
 				end - begin - shown);
-		good = good &&
-		       print_hint(looks,
-			       strcmp(failures[begin].code, "usage") == 0 ? "  hint: "
-									  : "  fix: ",
-			       failures[begin].hint);
+		if (hint.data != NULL && hint.size > 0)
+			print_message(looks,
+				strcmp(failures[begin].code, "usage") == 0 ? "  hint: "
+									   : "  fix: ",
+				hint);
 		begin = end;
 	}
-	if (!good)
-		message_out_of_memory();
 }
 
 /* ---- findings ---- */
 
-bool message_findings(const struct looks *looks, const struct findings_view *view)
+void message_findings(const struct looks *looks, const struct findings_view *view)
 {
 	struct out *out = out_new(out_format_find("text"), stderr, looks);
-	bool good = out != NULL && findings_print(out, view);
 
-	if (out != NULL)
-		out_finish(out);
+	findings_print(out, view);
+	out_finish(out);
 	out_free(out);
-	return good;
 }
 
 /* ---- Errors of the command line for programs ---- */
@@ -1105,11 +963,11 @@ void write_usage_error(FILE *stream, char *const *words, const struct command *c
 	const struct out_footer footer = {
 		.status = STATUS_FAILED, .failures = &failure, .failure_count = 1
 	};
-	struct out *out =
-		format != NULL ? out_new(out_format_find(format), stream, &looks) : NULL;
+	struct out *out;
 
-	if (out == NULL)
+	if (format == NULL)
 		return;
+	out = out_new(out_format_find(format), stream, &looks);
 	out_begin(out, &header);
 	out_end(out, &footer);
 	(void)out_finish(out);

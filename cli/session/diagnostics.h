@@ -12,8 +12,7 @@
 
 /*
  * Reports in addition to an answer: inputs, findings, failures, notes. The envelope shows
- * it, and stderr. All zero is empty. Running out of memory is remembered, not returned:
- * what could not be kept is missing, so look at `out_of_memory` before showing anything.
+ * it, and stderr. All zero is empty.
  */
 struct collected {
 	struct input_record *inputs;
@@ -29,12 +28,8 @@ struct collected {
 	enum severity fail_on;
 	bool never_fails;
 	struct texts notes, reasons, totals;
-	struct owned owned; /* texts that the others point to */
-	bool lacks_parts;   /* the pipeline of the opened part has incomplete parts */
-	bool out_of_memory;
+	bool lacks_parts; /* the pipeline of the opened part has incomplete parts */
 };
-
-void collected_done(struct collected *collected);
 
 /* Whether a shell reads the path as it is. */
 bool is_plain_path(struct text path);
@@ -42,15 +37,7 @@ bool is_plain_path(struct text path);
 /* The path to print within a command, or the word PATH if a shell reads it otherwise. */
 const char *path_to_paste(const char *path);
 
-/* A copy that lives as long as what was collected; NULL stays absent. */
-struct text collected_text(struct collected *collected, const char *text);
-struct text collected_copy(struct collected *collected, struct text text);
-
-/* The text of a format, kept as long. NULL: out of memory. */
-char *collected_format(struct collected *collected, const char *format, va_list arguments)
-	__attribute__((format(printf, 2, 0)));
-
-/* The id of a new input, or UINT32_MAX. The path is borrowed. */
+/* The id of a new input. The path is borrowed. */
 uint32_t collected_input(struct collected *collected, const char *path, const char *kind);
 
 /* Where the names of files of an input begin, if not at its path. The text is copied. */
@@ -60,7 +47,7 @@ void collected_base(struct collected *collected, size_t input, const char *base)
 void collected_recognised(struct collected *collected, size_t first, size_t count,
 	const char *format, int status);
 
-/* An empty failure for the caller to fill, or NULL. It is the array's. */
+/* An empty failure for the caller to fill. It is the array's. */
 struct failure *collected_failure(struct collected *collected, const char *code);
 
 /* The same with a message, and what helps, or NULL. */
@@ -70,9 +57,13 @@ struct failure *collected_fail(struct collected *collected, const char *code,
 /* What helps in most cases of this code, where nothing better is known; or absent. */
 struct text collected_hint(const char *code);
 
-/* An error of the library; NULL is out of memory. */
+/* An error of the library; NULL: memory ended. */
 void collected_error(
 	struct collected *collected, const struct fsdp_error *error, uint32_t input);
+
+/* The same of one that is freed with what memory_owns lists. */
+void collected_own_error(
+	struct collected *collected, struct fsdp_error *error, uint32_t input);
 
 /* Whether a failure of no file has this code and message already. */
 bool collected_has_failure(
@@ -138,12 +129,12 @@ struct findings_view {
 /*
  * Lines of text, for people: by severity, the worst first, then by rule; of each rule the
  * first few, and how many there are beyond. Notes that differ only in their file are one
- * line, unless all are wanted. False: out of memory, and none was shown.
+ * line, unless all are wanted.
  */
-bool findings_print(struct out *out, const struct findings_view *view);
+void findings_print(struct out *out, const struct findings_view *view);
 
-/* Puts them in that order; false: out of memory, and they stay as they are. */
-bool findings_sort(struct finding *findings, size_t count);
+/* Puts them in that order. */
+void findings_sort(struct finding *findings, size_t count);
 
 /* The rule with this index, as outputs show it; false past the end. */
 bool catalogue_rule(size_t index, struct rule_text *ret_rule);
@@ -160,22 +151,21 @@ const char *fingerprint_library_version(void);
  */
 void message_usage(const struct looks *looks, const struct usage *usage);
 
-/* Hidden by -q. False: no memory, not printed. */
-bool message_note(const struct looks *looks, const char *note);
+/* Hidden by -q. */
+void message_note(const struct looks *looks, const char *note);
 
-/* Why the answer is bad: never hidden. False: no memory, not printed. */
-bool message_reason(const struct looks *looks, const char *reason);
+/* Why the answer is bad: never hidden. */
+void message_reason(const struct looks *looks, const char *reason);
 
-/* Totals of tables: plain lines, hidden by -q. False: no memory, not printed. */
-bool message_total(const struct looks *looks, const char *total);
+/* Totals of tables: plain lines, hidden by -q. */
+void message_total(const struct looks *looks, const char *total);
 
 /* Neighbors with equal text are grouped. Unsupported input is not an error of a partial
  * answer. */
 void message_failures(const struct looks *looks, const struct failure *failures,
 	size_t count, bool partial);
 
-/* False: no memory, not printed. */
-bool message_findings(const struct looks *looks, const struct findings_view *view);
+void message_findings(const struct looks *looks, const struct findings_view *view);
 
 /* When nothing else can be shown. */
 void message_out_of_memory(void);

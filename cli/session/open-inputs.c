@@ -46,11 +46,8 @@ static void note_plan(struct session *session, const struct fsdp_checkpoint *che
 	/* Without a checkpoint it is the input itself. */
 	if (session->inputs->has_no_checkpoint)
 		return;
-	record = collected_input(&session->collected,
-		collected_text(&session->collected, plan.path).data,
+	record = collected_input(&session->collected, memory_text(plan.path),
 		plan.from != NULL ? plan.from : "plan");
-	if (record == UINT32_MAX)
-		return;
 	session->collected.inputs[record].found = plan.found;
 	if (plan.found && !session->command->shows_plan)
 		collected_note(&session->collected, "using sharding plan %s", plan.path);
@@ -64,10 +61,8 @@ static void note_siblings(
 
 	for (size_t i = 0; (path = fsdp_checkpoint_set_file(checkpoint, i)) != NULL;
 		i++) {
-		uint32_t record = collected_input(&session->collected,
-			collected_text(&session->collected, path).data, "checkpoint");
-		if (record == UINT32_MAX)
-			return;
+		uint32_t record = collected_input(
+			&session->collected, memory_text(path), "checkpoint");
 		session->collected.inputs[record].found = true;
 	}
 }
@@ -178,22 +173,20 @@ static void refuse_below(struct session *session, const struct fsdp_discover *be
 	int size = snprintf(text, sizeof text, "contains %s%zu checkpoints: ",
 		fsdp_discover_limit_reached(below) ? "at least " : "", count);
 
-	if (failure == NULL)
-		return;
 	for (size_t i = 0; i < count && i < BELOW_NAMED && size < (int)sizeof text; i++)
 		size += snprintf(text + size, sizeof text - (size_t)size, "%s%s",
 			i > 0 ? ", " : "", fsdp_discover_path(below, i));
 	if (count > BELOW_NAMED && size < (int)sizeof text)
 		snprintf(text + size, sizeof text - (size_t)size, ", and %zu more",
 			count - BELOW_NAMED);
-	failure->message = collected_text(&session->collected, text);
+	failure->message = text_new(text);
 	if (are_steps(below))
 		snprintf(text, sizeof text, "fsdp-inspect latest %s", path);
 	else
 		snprintf(text, sizeof text, "fsdp-inspect %s %s", session->command->name,
 			fsdp_discover_path(below, count - 1));
-	failure->hint = collected_text(&session->collected, text);
-	failure->path = collected_text(&session->collected, path);
+	failure->hint = text_new(text);
+	failure->path = text_new(path);
 	failure->input = input;
 }
 
@@ -208,9 +201,7 @@ static void report_skipped(struct session *session, const char *path, uint32_t i
 	session->status = status_worse(session->status, STATUS_PARTIAL);
 	failure = collected_fail(&session->collected, "system", NULL,
 		"%" PRIu64 " %s%s%s", count, what, first[0] != '\0' ? ": " : "", first);
-	if (failure == NULL)
-		return;
-	failure->path = collected_text(&session->collected, path);
+	failure->path = text_new(path);
 	failure->input = input;
 }
 
@@ -278,8 +269,8 @@ static void report_lacking(struct session *session, const char *folder,
 		size_t above = strncmp(part->path, folder, strlen(folder)) == 0
 				       ? strlen(folder)
 				       : 0;
-		struct text path = collected_text(&session->collected,
-			part->path + above + strspn(part->path + above, "/"));
+		struct text path =
+			text_new(part->path + above + strspn(part->path + above, "/"));
 		const char *name = strrchr(part->path, '/');
 		/* Pipelines load without these. */
 		bool is_optional =
@@ -292,8 +283,6 @@ static void report_lacking(struct session *session, const char *folder,
 		struct text variant = find_variant(below, part->path);
 
 		session->status = STATUS_BAD;
-		if (path.data == NULL)
-			return;
 		if (part->is_there && variant.size > 0) {
 			int length = variant.size < 60 ? (int)variant.size : 60;
 			char fix[100];
@@ -302,7 +291,7 @@ static void report_lacking(struct session *session, const char *folder,
 				"pass variant=\"%.*s\" to from_pretrained()", length,
 				variant.data);
 			collected_report(&session->collected, "FI1001", about,
-				collected_text(&session->collected, fix).data,
+				memory_text(fix),
 				"this part has weights of the variant %.*s only: from_pretrained() of the pipeline needs variant=\"%.*s\"",
 				length, variant.data, length, variant.data);
 			continue;
@@ -346,7 +335,8 @@ static bool look_below(struct session *session, const char *path, uint32_t input
 	size_t count;
 
 	if (!fsdp_discover_new(path, &options, &below, NULL))
-		return false;
+		memory_fail();
+	memory_owns(below, release_discover);
 	count = fsdp_discover_count(below);
 	if (count > 0) {
 		uint64_t unread = fsdp_discover_unread(below);
@@ -362,19 +352,16 @@ static bool look_below(struct session *session, const char *path, uint32_t input
 	if (code == FSDP_ERROR_UNSUPPORTED && are_its_own(below, path))
 		count = 0;
 	if (count == 1) {
-		*ret_only =
-			collected_text(&session->collected, fsdp_discover_path(below, 0))
-				.data;
+		*ret_only = fsdp_discover_path(below, 0);
 		session->collected.lacks_parts = fsdp_discover_lacking(below, 0) != NULL;
-		if (*ret_only != NULL)
-			collected_note(&session->collected,
-				"opened %s, the only checkpoint in %s%s", *ret_only, path,
-				is_whole_pipeline(session, path, below)
-					? "; the directories of the other parts that model_index.json lists are present"
-				: session->command->check_inputs == NULL &&
-						session->collected.lacks_parts
-					? "; other parts of the pipeline are incomplete (fsdp-inspect audit lists them)"
-					: "");
+		collected_note(&session->collected,
+			"opened %s, the only checkpoint in %s%s", *ret_only, path,
+			is_whole_pipeline(session, path, below)
+				? "; the directories of the other parts that model_index.json lists are present"
+			: session->command->check_inputs == NULL &&
+					session->collected.lacks_parts
+				? "; other parts of the pipeline are incomplete (fsdp-inspect audit lists them)"
+				: "");
 	} else if (count > 1 && session->below == NULL &&
 		   takes_below(session, below, path)) {
 		if (session->command->check_inputs != NULL) {
@@ -389,16 +376,14 @@ static bool look_below(struct session *session, const char *path, uint32_t input
 				first);
 		}
 		session->below = below;
-		return true;
 	} else if (count > 1) {
 		refuse_below(session, below, path, input);
 	}
-	fsdp_discover_free(below);
 	return count > 1;
 }
 
 /* Puts the path into the line to type. */
-static void name_file(struct session *session, struct failure *failure, const char *path)
+static void name_file(struct failure *failure, const char *path)
 {
 	static const char FILE_WORD[] = "FILE";
 	const size_t size = sizeof FILE_WORD - 1;
@@ -412,7 +397,7 @@ static void name_file(struct session *session, struct failure *failure, const ch
 		return;
 	snprintf(hint, sizeof hint, "%.*s%s", (int)(failure->hint.size - size),
 		failure->hint.data, path);
-	failure->hint = collected_text(&session->collected, hint);
+	failure->hint = text_new(hint);
 }
 
 void session_name_file(struct session *session, const char *path)
@@ -420,7 +405,7 @@ void session_name_file(struct session *session, const char *path)
 	size_t count = session->collected.failure_count;
 
 	if (count != 0)
-		name_file(session, &session->collected.failures[count - 1], path);
+		name_file(&session->collected.failures[count - 1], path);
 }
 
 /* Of several files given the one that an error is of: what to type next is about that. */
@@ -435,6 +420,36 @@ static const char *wrong_path(
 	return paths[0];
 }
 
+/* Opens the paths for the session, which has the checkpoint, also one that failed, and
+ * the error. */
+static bool open_paths(struct session *session, const char *const *paths, size_t count,
+	const struct fsdp_options *options, struct fsdp_checkpoint **ret_checkpoint,
+	struct fsdp_error **ret_error)
+{
+	bool opened;
+
+	*ret_checkpoint = NULL;
+	*ret_error = NULL;
+	session->checkpoints = memory_grown(session->checkpoints,
+		session->checkpoint_count, sizeof *session->checkpoints);
+	opened = fsdp_checkpoint_open(paths, count, options, ret_checkpoint, ret_error);
+	if (*ret_checkpoint != NULL)
+		session->checkpoints[session->checkpoint_count++] = *ret_checkpoint;
+	if (!opened && *ret_error == NULL)
+		memory_fail();
+	if (!opened)
+		memory_owns(*ret_error, release_error);
+	return opened;
+}
+
+/* The checkpoint that was opened last; NULL: none. */
+static void close_last(struct session *session, struct fsdp_checkpoint *checkpoint)
+{
+	if (checkpoint != NULL)
+		session->checkpoint_count--;
+	fsdp_checkpoint_free(checkpoint);
+}
+
 /*
  * Opens the paths as one checkpoint and takes in all that it says of itself. first is the
  * record of the first path. NULL if it cannot be opened: that was added to the failures.
@@ -443,34 +458,23 @@ struct fsdp_checkpoint *session_open(
 	struct session *session, const char *const *paths, size_t count, size_t first)
 {
 	struct fsdp_options options = session->inputs->options;
-	struct fsdp_checkpoint *checkpoint = NULL, **checkpoints;
-	struct fsdp_error *error = NULL;
+	struct fsdp_checkpoint *checkpoint;
+	struct fsdp_error *error;
 	const char *only = NULL, *base;
 	size_t error_count, failure_count;
-	bool opened, alone;
+	bool opened;
 
-	checkpoints = list_grown(
-		session->checkpoints, session->checkpoint_count, sizeof *checkpoints);
-	if (checkpoints == NULL) {
-		session->collected.out_of_memory = true;
-		return NULL;
-	}
-	session->checkpoints = checkpoints;
 	options.keep_failed = true;
 	options.look_beside = session->command->looks_beside;
 	options.count_beside = session->command->counts_beside;
-	alone = session->inputs->has_no_checkpoint;
-	opened = fsdp_checkpoint_open(
-		paths, alone ? 0 : count, &options, &checkpoint, &error);
+	opened =
+		open_paths(session, paths, session->inputs->has_no_checkpoint ? 0 : count,
+			&options, &checkpoint, &error);
 	if (!opened && !is_beside(session, error) && may_lead(paths[0], count, error)) {
 		bool found_below = look_below(session, paths[0], (uint32_t)first,
 			fsdp_error_code(error), &only);
-		if (found_below || only != NULL) {
-			fsdp_checkpoint_free(checkpoint);
-			checkpoint = NULL;
-			fsdp_error_free(error);
-			error = NULL;
-		}
+		if (found_below || only != NULL)
+			close_last(session, checkpoint);
 		if (found_below) {
 			collected_recognised(&session->collected, first, count, NULL,
 				session->below != NULL ? STATUS_GOOD : STATUS_FAILED);
@@ -479,20 +483,18 @@ struct fsdp_checkpoint *session_open(
 	}
 	options.within = paths[0];
 	if (only != NULL)
-		opened = fsdp_checkpoint_open(&only, 1, &options, &checkpoint, &error);
+		opened = open_paths(session, &only, 1, &options, &checkpoint, &error);
 	if (!opened) {
 		if (checkpoint != NULL)
 			collected_checkpoint(
 				&session->collected, checkpoint, (uint32_t)first, true);
-		fsdp_checkpoint_free(checkpoint);
+		close_last(session, checkpoint);
 		collected_error(&session->collected, error, (uint32_t)first);
 		session_name_file(session, wrong_path(error, paths, count));
-		fsdp_error_free(error);
 		collected_recognised(
 			&session->collected, first, count, NULL, STATUS_FAILED);
 		return NULL;
 	}
-	checkpoints[session->checkpoint_count++] = checkpoint;
 	if (session->command->check_inputs == NULL)
 		collected_checkpoint(&session->collected, checkpoint, (uint32_t)first,
 			session->fleeting);
@@ -509,7 +511,7 @@ struct fsdp_checkpoint *session_open(
 	for (size_t n = failure_count; n < session->collected.failure_count; n++) {
 		struct failure *failure = &session->collected.failures[n];
 
-		name_file(session, failure, failure->path.data);
+		name_file(failure, failure->path.data);
 	}
 	collected_recognised(&session->collected, first, count,
 		fsdp_checkpoint_format(checkpoint).family,
@@ -600,13 +602,14 @@ static void collect_recording_errors(struct session *session)
 	}
 }
 
-/* Of a failed attempt only lack of memory is reported. Always false. */
-static bool forget(struct session *session, struct fsdp_error *error)
+/* Of a failed attempt only lack of memory is reported. */
+static void forget(struct fsdp_error *error)
 {
-	session->collected.out_of_memory |=
-		error == NULL || fsdp_error_code(error) == FSDP_ERROR_MEMORY;
+	bool is_memory = error == NULL || fsdp_error_code(error) == FSDP_ERROR_MEMORY;
+
 	fsdp_error_free(error);
-	return false;
+	if (is_memory)
+		memory_fail();
 }
 
 /* The one path that was typed may be a checkpoint, which other commands are for. */
@@ -614,10 +617,11 @@ static void report_checkpoint(struct session *session, const struct fsdp_error *
 {
 	const struct texts *typed = &session->arguments->words;
 	struct fsdp_options options = session->inputs->options;
-	struct fsdp_checkpoint *checkpoint = NULL;
-	struct fsdp_error *other = NULL;
+	struct fsdp_checkpoint *checkpoint;
+	struct fsdp_error *other;
 	struct failure *failure;
 	char text[1024];
+	bool opened;
 
 	if (session->collected.failure_count == 0 || typed->count != 2 ||
 		strcmp(typed->items[1], "-") == 0 || error == NULL ||
@@ -625,25 +629,21 @@ static void report_checkpoint(struct session *session, const struct fsdp_error *
 			fsdp_error_code(error) != FSDP_ERROR_NOT_A_CHECKPOINT))
 		return;
 	options.keep_failed = false;
-	if (!fsdp_checkpoint_open(&typed->items[1], 1, &options, &checkpoint, &other)) {
-		forget(session, other);
-		return;
-	}
+	opened = open_paths(session, &typed->items[1], 1, &options, &checkpoint, &other);
+	if (!opened && fsdp_error_code(other) == FSDP_ERROR_MEMORY)
+		memory_fail();
 	/* Any pickle is a state dict of values. */
-	if (fsdp_tensor_count(checkpoint) == 0) {
-		fsdp_checkpoint_free(checkpoint);
+	if (!opened || fsdp_tensor_count(checkpoint) == 0)
 		return;
-	}
 	failure = &session->collected.failures[session->collected.failure_count - 1];
 	failure->offset = UINT64_MAX;
 	failure->member = (struct text){ 0 };
 	snprintf(text, sizeof text, "this is a checkpoint, and %s reads recordings",
 		session->command->name);
-	failure->message = collected_text(&session->collected, text);
+	failure->message = text_new(text);
 	snprintf(text, sizeof text, "fsdp-inspect info %s", typed->items[1]);
-	failure->hint = collected_text(&session->collected, text);
-	failure->path = collected_text(&session->collected, typed->items[1]);
-	fsdp_checkpoint_free(checkpoint);
+	failure->hint = text_new(text);
+	failure->path = text_new(typed->items[1]);
 }
 
 bool session_read_recordings(struct session *session, struct run *run)
@@ -700,11 +700,10 @@ bool session_read_recordings(struct session *session, struct run *run)
 		return true;
 	}
 	path = error != NULL ? fsdp_error_path(error) : NULL;
-	collected_error(
+	collected_own_error(
 		&session->collected, error, path != NULL ? input_of(session, path) : 0);
 	session_name_file(session, path);
 	report_checkpoint(session, error);
-	fsdp_error_free(error);
 	collected_recognised(&session->collected, 0, paths->count, NULL, STATUS_FAILED);
 	session->status = STATUS_FAILED;
 	return false;
@@ -714,21 +713,19 @@ bool session_read_recordings(struct session *session, struct run *run)
 
 static bool open_printed(struct session *session, struct run *run)
 {
-	struct fsdp_error *error = NULL;
+	struct fsdp_error *error;
 	struct fsdp_options options = session->inputs->options;
-	struct fsdp_checkpoint **list, *checkpoint = NULL;
+	struct fsdp_checkpoint *checkpoint;
 
 	if (session->inputs->paths.count != 1 || options.units_path != NULL)
 		return false;
-	list = list_grown(session->checkpoints, session->checkpoint_count, sizeof *list);
-	if (list == NULL)
-		return forget(session, NULL);
-	session->checkpoints = list;
 	options.units_path = session->inputs->paths.items[0];
 	options.keep_failed = false;
-	if (!fsdp_checkpoint_open(NULL, 0, &options, &checkpoint, &error))
-		return forget(session, error);
-	list[session->checkpoint_count++] = checkpoint;
+	if (!open_paths(session, NULL, 0, &options, &checkpoint, &error)) {
+		if (fsdp_error_code(error) == FSDP_ERROR_MEMORY)
+			memory_fail();
+		return false;
+	}
 	session->collected.failure_count = 0;
 	session->collected.inputs[0].kind = "log";
 	collected_checkpoint(&session->collected, checkpoint, 0, false);
@@ -765,8 +762,8 @@ bool session_recognise(struct session *session, struct run *run)
 			return false;
 	if (!fsdp_recordings_read(
 		    paths->items, paths->count, &options, &recordings, &error)) {
-		forget(session, error);
-		return !session->collected.out_of_memory && open_printed(session, run);
+		forget(error);
+		return open_printed(session, run);
 	}
 	if (fsdp_recordings_error_count(recordings) != 0) {
 		fsdp_recordings_free(recordings);

@@ -28,6 +28,7 @@
  */
 
 enum { PARTS_MOST = 1000000 };
+static const char K_OF_N[] = "name the part: --part=K/N";
 
 /* What a launcher says in its variables. `first` is what the numbers begin with: a
  * number, or the name of a variable. */
@@ -80,7 +81,7 @@ static bool ask(const struct launcher *launcher, int64_t *ret_number, int64_t *r
 }
 
 /* If a launcher started one process, other variables may have more. */
-static enum usage_result find_launcher(
+static void find_launcher(
 	struct common_options *common, int64_t count, struct usage *usage)
 {
 	const struct launcher *is_printed = NULL;
@@ -92,51 +93,39 @@ static enum usage_result find_launcher(
 		if (!ask(&launchers[i], &its_number, &its_count) || its_count == 1)
 			continue;
 		if ((is_printed != NULL && its_number != number) ||
-			(its_count != 0 && count != 0 && its_count != count)) {
-			usage_what(usage, "--part=auto: %s and %s disagree",
+			(its_count != 0 && count != 0 && its_count != count))
+			usage_refuse(usage, K_OF_N, "--part=auto: %s and %s disagree",
 				is_printed != NULL ? is_printed->name
 						   : "the number of parts",
 				launchers[i].name);
-			usage_hint(usage, "name the part: --part=K/N");
-			return USAGE_WRONG;
-		}
 		if (is_printed == NULL)
 			is_printed = &launchers[i];
 		number = its_number;
 		count = its_count != 0 ? its_count : count;
 	}
-	if (is_printed == NULL && count <= 1) {
-		usage_what(
-			usage, "--part=auto: no launcher sets the number of this part");
-		usage_hint(usage, "name the part: --part=K/N");
-		return USAGE_WRONG;
-	}
-	if (is_printed == NULL || count == 0) {
-		usage_what(usage, "--part=auto: %s does not set the number of parts",
+	if (is_printed == NULL && count <= 1)
+		usage_refuse(usage, K_OF_N,
+			"--part=auto: no launcher sets the number of this part");
+	if (is_printed == NULL || count == 0)
+		usage_refuse(usage, "give their number: --part=auto/N",
+			"--part=auto: %s does not set the number of parts",
 			is_printed != NULL ? is_printed->name : "the environment");
-		usage_hint(usage, "give their number: --part=auto/N");
-		return USAGE_WRONG;
-	}
-	if (number > count) {
-		usage_what(usage, "--part=auto: %s sets part %" PRId64 " of %" PRId64,
+	if (number > count)
+		usage_refuse(usage, K_OF_N,
+			"--part=auto: %s sets part %" PRId64 " of %" PRId64,
 			is_printed->name, number, count);
-		usage_hint(usage, "name the part: --part=K/N");
-		return USAGE_WRONG;
-	}
 	common->part_number = (uint32_t)number;
 	common->part_count = (uint32_t)count;
 	common->part_from = is_printed->name;
-	return USAGE_GOOD;
 }
 
-static enum usage_result wrong(const char *text, struct usage *usage)
+_Noreturn static void refuse_part(const char *text, struct usage *usage)
 {
-	usage_what(usage, "--part=%s is not K/N, auto or auto/N", text);
-	usage_hint(usage, "example: --part=3/8, the third of eight parts");
-	return USAGE_WRONG;
+	usage_refuse(usage, "example: --part=3/8, the third of eight parts",
+		"--part=%s is not K/N, auto or auto/N", text);
 }
 
-enum usage_result launcher_part(
+void launcher_part(
 	const struct command *command, struct common_options *common, struct usage *usage)
 {
 	const char *text = common->part, *slash;
@@ -144,45 +133,30 @@ enum usage_result launcher_part(
 	char front[16];
 
 	if (text == NULL)
-		return USAGE_GOOD;
+		return;
 	if (command->join == NULL) {
-		usage_what(usage,
-			"%s has no --part: only hash and audit --data have parts",
-			command->name);
 		usage_hint(usage, "omit it: %s reads with as many threads as -j sets",
 			command->name);
-		return USAGE_WRONG;
+		usage_refuse(usage, NULL,
+			"%s has no --part: only hash and audit --data have parts",
+			command->name);
 	}
 	slash = strchr(text, '/');
 	if (slash != NULL && (!option_integer(slash + 1, 1, PARTS_MOST, &count) ||
 				     (size_t)(slash - text) >= sizeof front))
-		return wrong(text, usage);
-	if (strcmp(text, "auto") == 0 || strncmp(text, "auto/", 5) == 0)
-		return find_launcher(common, count, usage);
+		refuse_part(text, usage);
+	if (strcmp(text, "auto") == 0 || strncmp(text, "auto/", 5) == 0) {
+		find_launcher(common, count, usage);
+		return;
+	}
 	if (slash == NULL)
-		return wrong(text, usage);
+		refuse_part(text, usage);
 	memcpy(front, text, (size_t)(slash - text));
 	front[slash - text] = '\0';
 	if (!option_integer(front, 1, count, &number))
-		return wrong(text, usage);
+		refuse_part(text, usage);
 	common->part_number = (uint32_t)number;
 	common->part_count = (uint32_t)count;
-	return USAGE_GOOD;
-}
-
-/* A file of -o, with %p replaced by K. NULL: out of memory. */
-static const char *launcher_name(
-	const struct common_options *common, const char *typed, struct owned *owned)
-{
-	const char *at = strstr(typed, "%p");
-	char *name;
-
-	if (common->part_count == 0 || at == NULL)
-		return typed;
-	if (asprintf(&name, "%.*s%" PRIu32 "%s", (int)(at - typed), typed,
-		    common->part_number, at + 2) < 0)
-		return NULL;
-	return owned_add(owned, name);
 }
 
 /*
@@ -268,9 +242,10 @@ struct looks looks_for(
 	};
 }
 
+/* ---- places ---- */
+
 /* Directory of an existing or planned file, and its name there, of *ret_size bytes.
  * False: the directory does not exist. */
-/* ---- places ---- */
 static bool kept_place(const char *file, struct stat *ret_folder, const char **ret_name,
 	size_t *ret_size)
 {
@@ -282,9 +257,9 @@ static bool kept_place(const char *file, struct stat *ret_folder, const char **r
 		end--;
 	for (begin = end; begin > 0 && file[begin - 1] != '/';)
 		begin--;
-	folder = begin == 0 ? strdup(".") : strndup(file, begin);
-	good = folder != NULL && stat(folder, ret_folder) == 0;
-	free(folder);
+	folder = begin == 0 ? memory_text(".") : memory_copy(file, begin);
+	good = stat(folder, ret_folder) == 0;
+	memory_free(folder);
 	*ret_name = file + begin;
 	*ret_size = end - begin;
 	return good;
@@ -332,52 +307,49 @@ static void make_stem(char *path)
 		memmove(to, to + sizeof part - 1, strlen(to + sizeof part - 1) + 1);
 }
 
-/* The real path of the directory of a file, and its name. NULL with errno. */
+/* The path without links, or NULL. */
+static char *real_path(const char *path)
+{
+	char real[PATH_MAX];
+
+	if (realpath(path, real) != NULL)
+		return memory_text(real);
+	if (errno == ENOMEM)
+		memory_fail();
+	return NULL;
+}
+
+/* The real path of the directory of a file, and its name; or NULL. */
 static char *own_place(const char *path)
 {
 	const char *slash = strrchr(path, '/');
-	char *folder = slash != NULL ? strndup(path, (size_t)(slash + 1 - path))
-				     : strdup("."),
-	     *real = folder != NULL ? realpath(folder, NULL) : NULL, *place = NULL;
+	const char *real = real_path(
+		slash != NULL ? memory_copy(path, (size_t)(slash + 1 - path)) : ".");
 
-	if (real != NULL && asprintf(&place, "%s/%s", strcmp(real, "/") != 0 ? real : "",
-				    slash != NULL ? slash + 1 : path) < 0) {
-		place = NULL;
-		errno = ENOMEM;
-	}
-	free(folder);
-	free(real);
-	return place;
+	return real != NULL ? memory_format("%s/%s", strcmp(real, "/") != 0 ? real : "",
+				      slash != NULL ? slash + 1 : path)
+			    : NULL;
 }
 
 /* ---- the list ---- */
 
-/* Takes the stem. */
-static bool add(struct kept *kept, const struct stat *status, char *stem)
+/* With the stem of a path, unless that is NULL. */
+static void add(struct kept *kept, const struct stat *status, char *path)
 {
-	struct kept_place *places = list_grown(kept->places, kept->count, sizeof *places);
-
-	if (places == NULL) {
-		free(stem);
-		return false;
-	}
-	kept->places = places;
-	places[kept->count++] = (struct kept_place){
-		status->st_dev,
-		status->st_ino,
-		stem,
-	};
-	return true;
+	if (path != NULL)
+		make_stem(path);
+	kept->places = memory_grown(kept->places, kept->count, sizeof *kept->places);
+	kept->places[kept->count++] =
+		(struct kept_place){ status->st_dev, status->st_ino, path };
 }
 
 /* The files of a snapshot in a download cache are links to …/blobs, next to …/snapshots.
  */
-static bool add_blobs(struct kept *kept, const char *folder)
+static void add_blobs(struct kept *kept, const char *folder)
 {
 	static const char below[] = "/snapshots/";
-	char *real = realpath(folder, NULL), *found = NULL;
+	char *real = real_path(folder), *found = NULL;
 	struct stat status;
-	bool good = real != NULL || errno != ENOMEM;
 
 	for (char *at = real; at != NULL && (at = strstr(at, below)) != NULL; at++)
 		found = at;
@@ -385,42 +357,30 @@ static bool add_blobs(struct kept *kept, const char *folder)
 		/* Shorter than what it takes the place of. */
 		strcpy(found, "/blobs");
 		if (stat(real, &status) == 0 && S_ISDIR(status.st_mode))
-			good = add(kept, &status, NULL);
+			add(kept, &status, NULL);
 	}
-	free(real);
-	return good;
-}
-
-/* A path that leads to the file; NULL with errno: none does. */
-static bool add_stem(struct kept *kept, const struct stat *status, char *path)
-{
-	if (path == NULL)
-		return errno != ENOMEM;
-	make_stem(path);
-	return add(kept, status, path);
 }
 
 /* Adds the file at the path, or all files of a directory; "-" is the source of stdin.
  * With `has_set` also the set of a file: the files in its directory whose names differ
  * from its own in numbers only, and their index. A path that leads nowhere adds nothing.
- * False when out of memory. */
-static bool kept_add(struct kept *kept, const char *path, bool has_set)
+ */
+static void kept_add(struct kept *kept, const char *path, bool has_set)
 {
 	bool is_stdin = strcmp(path, "-") == 0;
 	struct stat status;
 
 	if ((is_stdin ? fstat(STDIN_FILENO, &status) : stat(path, &status)) != 0)
-		return true;
-	if (S_ISREG(status.st_mode) && !has_set)
-		return add(kept, &status, NULL);
-	if (S_ISREG(status.st_mode) && is_stdin)
-		return add(kept, &status, NULL) &&
-		       add_stem(kept, &status, realpath("/proc/self/fd/0", NULL));
-	if (S_ISREG(status.st_mode))
-		return add_stem(kept, &status, own_place(path)) &&
-		       add_stem(kept, &status, realpath(path, NULL));
-	return !S_ISDIR(status.st_mode) ||
-	       (add(kept, &status, NULL) && add_blobs(kept, path));
+		return;
+	if (S_ISREG(status.st_mode) && has_set) {
+		add(kept, &status, is_stdin ? NULL : own_place(path));
+		add(kept, &status, real_path(is_stdin ? "/proc/self/fd/0" : path));
+	} else if (S_ISREG(status.st_mode)) {
+		add(kept, &status, NULL);
+	} else if (S_ISDIR(status.st_mode)) {
+		add(kept, &status, NULL);
+		add_blobs(kept, path);
+	}
 }
 
 /* ---- asking ---- */
@@ -459,25 +419,18 @@ static bool is_below(const struct kept *kept, char *real)
 	return false;
 }
 
-/* Of a path without links but in its last part. NULL: errno says why there is none. Takes
- * it. */
+/* Of a path without links but in its last part, or NULL. Cuts it. */
 static enum kept_why compare_kept(const struct kept *kept, char *real)
 {
-	char *stem = real != NULL ? strdup(real) : NULL;
-	enum kept_why why = KEPT_NOT;
+	char *stem;
 
-	if (stem != NULL) {
-		make_stem(stem);
-		why = is_below(kept, real)  ? KEPT_READ
-		      : is_stem(kept, stem) ? KEPT_SET
-					    : KEPT_NOT;
-	} else if (errno == ENOMEM) {
-		/* Without memory to find out, rather not. */
-		why = KEPT_READ;
-	}
-	free(stem);
-	free(real);
-	return why;
+	if (real == NULL)
+		return KEPT_NOT;
+	stem = memory_text(real);
+	make_stem(stem);
+	return is_below(kept, real)  ? KEPT_READ
+	       : is_stem(kept, stem) ? KEPT_SET
+				     : KEPT_NOT;
 }
 
 /* Whether replacing the file at this path, or the target of its link, would remove a file
@@ -494,7 +447,7 @@ static enum kept_why kept_find(const struct kept *kept, const char *path)
 			return KEPT_NOT;
 		if (is_listed(kept, &status))
 			return KEPT_READ;
-		why = compare_kept(kept, realpath(path, NULL));
+		why = compare_kept(kept, real_path(path));
 	}
 	/* Files in a directory are replaced, not the link to it. */
 	if (why == KEPT_NOT && S_ISLNK(own.st_mode) && !S_ISDIR(status.st_mode))
@@ -517,24 +470,22 @@ const char *outputs_unfit(const struct outputs *outputs, const struct command *c
 	return NULL;
 }
 
-static enum usage_result usage_format(
+_Noreturn static void refuse_format(
 	struct usage *usage, const struct command *command, const char *name, bool exists)
 {
 	char fitting[200] = "";
 	struct nearest nearest;
 	const char *instead = removed_word(name, command->name);
 
-	if (instead != NULL) {
-		usage_what(usage, "output %s was removed; use %s", name, instead);
-		return USAGE_WRONG;
-	}
+	if (instead != NULL)
+		usage_refuse(usage, "", "output %s was removed; use %s", name, instead);
 	if (exists)
 		usage_what(usage, "%s has no output %s", command->name, name);
 	else
 		usage_what(usage, "unknown output %s", name);
 	if (command->shapes == 0) {
 		usage_hint(usage, "%s prints text only", command->name);
-		return USAGE_WRONG;
+		usage_end(usage);
 	}
 	size_t size = sizeof fitting;
 	size_t used = 0;
@@ -553,39 +504,39 @@ static enum usage_result usage_format(
 		usage_hint(usage, "did you mean %s? (one of %s)", nearest.best, fitting);
 	else
 		usage_hint(usage, "one of %s", fitting);
-	return USAGE_WRONG;
+	usage_end(usage);
 }
 
-static enum usage_result add_sink(struct outputs *outputs, const struct command *command,
+_Noreturn static void refuse_shared(struct usage *usage, const char *file)
+{
+	usage_refuse(usage, "give each a file of its own",
+		"two outputs have the same file, %s", file);
+}
+
+static void add_sink(struct outputs *outputs, const struct command *command,
 	const char *name, const char *file, struct usage *usage)
 {
 	const struct out_format *format = out_format_find(name);
-	struct sink *sinks;
 
 	if (command->shapes == 0 && file == NULL && strcmp(name, "text") == 0)
-		return USAGE_GOOD;
+		return;
 	if (format == NULL || !fits(format, command))
-		return usage_format(usage, command, name, format != NULL);
+		refuse_format(usage, command, name, format != NULL);
 	for (size_t i = 0; i < outputs->count; i++) {
 		const char *other = outputs->sinks[i].file;
 
 		if (file == NULL && other == NULL) {
-			usage_what(usage, "only one output can go to standard output");
 			usage_hint(usage, "give the other a file: -o %s=FILE", name);
-			return USAGE_WRONG;
+			usage_refuse(
+				usage, NULL, "only one output can go to standard output");
 		}
-		if (file != NULL && other != NULL && strcmp(file, other) == 0) {
-			usage_what(usage, "two outputs have the same file, %s", file);
-			usage_hint(usage, "give each a file of its own");
-			return USAGE_WRONG;
-		}
+		if (file != NULL && other != NULL && strcmp(file, other) == 0)
+			refuse_shared(usage, file);
 	}
-	sinks = list_grown(outputs->sinks, outputs->count, sizeof *sinks);
-	if (sinks == NULL)
-		return USAGE_MEMORY;
-	outputs->sinks = sinks;
-	sinks[outputs->count++] = (struct sink){ .format = format, .file = file };
-	return USAGE_GOOD;
+	outputs->sinks =
+		memory_grown(outputs->sinks, outputs->count, sizeof *outputs->sinks);
+	outputs->sinks[outputs->count++] =
+		(struct sink){ .format = format, .file = file };
 }
 
 /* The format in the name of a file: sarif.json, names.csv. NULL: not a format of the
@@ -611,69 +562,35 @@ static const struct out_format *named_format(
 }
 
 /* FORMAT, FORMAT=FILE or FORMAT=-. */
-static enum usage_result add_typed(struct outputs *outputs, const struct command *command,
-	const char *typed, struct owned *owned, struct usage *usage)
+static void add_typed(struct outputs *outputs, const struct command *command,
+	const char *typed, struct usage *usage)
 {
 	const char *equals = strchr(typed, '=');
-	const char *file = NULL;
-	char *name;
 
 	if (equals == NULL) {
-		enum usage_result result = add_sink(outputs, command, typed, NULL, usage);
 		const struct out_format *format = named_format(command, typed);
 
-		if (result == USAGE_WRONG && format != NULL)
+		/* Formats have no dots in their names. */
+		if (format != NULL) {
+			usage_what(usage, "unknown output %s", typed);
 			usage_hint(usage, "did you mean: -o %s=%s", format->name, typed);
-		return result;
-	}
-	if (equals[1] == '\0') {
-		usage_what(usage, "-o %s names no file", typed);
-		usage_hint(usage, "FORMAT=FILE, or FORMAT alone for standard output");
-		return USAGE_WRONG;
-	}
-	if (strcmp(equals + 1, "-") != 0)
-		file = equals + 1;
-	name = owned_copy(owned, typed, (size_t)(equals - typed));
-	if (name == NULL)
-		return USAGE_MEMORY;
-	return add_sink(outputs, command, name, file, usage);
-}
-
-/* Two checkpoints in one answer need an output that nests. */
-/* Raw names are asked for: those are an output of their own. */
-static const char *default_output(
-	const struct command *command, const struct common_options *common)
-{
-	const struct out_format *names = out_format_find("name");
-
-	return common->null && (command->shapes & names->shapes) != 0 ? names->name
-								      : command->output;
-}
-
-static enum usage_result check_separate(const struct outputs *outputs,
-	const struct common_options *common, const struct command *command,
-	struct usage *usage)
-{
-	bool nests = common->separate && command->check_inputs == NULL;
-
-	for (size_t i = 0; nests && i < outputs->count; i++) {
-		const char *name = outputs->sinks[i].format->name;
-
-		if (strcmp(name, "text") != 0 && strcmp(name, "json") != 0) {
-			usage_what(usage, "--separate cannot be shown as %s", name);
-			usage_hint(usage, "one of text, json");
-			return USAGE_WRONG;
+			usage_end(usage);
 		}
+		add_sink(outputs, command, typed, NULL, usage);
+		return;
 	}
-	return USAGE_GOOD;
+	if (equals[1] == '\0')
+		usage_refuse(usage, "FORMAT=FILE, or FORMAT alone for standard output",
+			"-o %s names no file", typed);
+	add_sink(outputs, command, memory_copy(typed, (size_t)(equals - typed)),
+		strcmp(equals + 1, "-") != 0 ? equals + 1 : NULL, usage);
 }
 
 /* A page does not go to a terminal: that of runs/step-1000 goes to step-1000.html. */
-static const char *page_file(const struct texts *inputs, struct owned *owned)
+static const char *page_file(const struct texts *inputs)
 {
 	const char *path = inputs->count > 0 ? inputs->items[inputs->count - 1] : "";
 	size_t end = strlen(path), start;
-	char *file;
 
 	while (end > 0 && path[end - 1] == '/')
 		end--;
@@ -681,9 +598,7 @@ static const char *page_file(const struct texts *inputs, struct owned *owned)
 		start--;
 	if (end - start == strspn(path + start, "-.")) /* ".", "..", "-" */
 		path = "report", start = 0, end = strlen(path);
-	if (asprintf(&file, "%.*s.html", (int)(end - start), path + start) < 0)
-		return NULL;
-	return owned_add(owned, file);
+	return memory_format("%.*s.html", (int)(end - start), path + start);
 }
 
 /* Whether a file that was not named may be replaced: it is missing, or a page that report
@@ -703,40 +618,48 @@ static bool is_own_page(const char *path)
 	return is_own;
 }
 
-enum usage_result outputs_choose(struct outputs *outputs, const struct command *command,
+void outputs_choose(struct outputs *outputs, const struct command *command,
 	const struct common_options *common, const struct texts *inputs,
-	struct owned *owned, struct usage *usage)
+	struct usage *usage)
 {
-	enum usage_result result = USAGE_GOOD;
+	const struct out_format *names = out_format_find("name");
 
-	for (size_t i = 0; result == USAGE_GOOD && i < common->outputs.count; i++) {
+	for (size_t i = 0; i < common->outputs.count; i++) {
 		/* In the names of files %p is the number of the part. */
-		const char *typed =
-			launcher_name(common, common->outputs.items[i], owned);
-		result = typed != NULL ? add_typed(outputs, command, typed, owned, usage)
-				       : USAGE_MEMORY;
+		const char *typed = common->outputs.items[i], *at = strstr(typed, "%p");
+
+		if (common->part_count != 0 && at != NULL)
+			typed = memory_format("%.*s%" PRIu32 "%s", (int)(at - typed),
+				typed, common->part_number, at + 2);
+		add_typed(outputs, command, typed, usage);
 	}
-	if (result == USAGE_GOOD && common->json)
-		result = add_sink(outputs, command, "json", NULL, usage);
-	if (result == USAGE_GOOD && common->jsonl)
-		result = add_sink(outputs, command, "jsonl", NULL, usage);
-	if (result == USAGE_GOOD && outputs->count == 0 &&
-		(command->shapes & SHAPE_PAGE) != 0 && isatty(STDOUT_FILENO) == 1) {
-		outputs->page = page_file(inputs, owned);
-		result = outputs->page == NULL ? USAGE_MEMORY : result;
-		if (result == USAGE_GOOD && !is_own_page(outputs->page)) {
-			usage_what(usage, "%s exists and is not a page of report",
-				outputs->page);
-			usage_hint(usage, "name another file: -o html=FILE");
-			result = USAGE_WRONG;
-		}
+	if (common->json)
+		add_sink(outputs, command, "json", NULL, usage);
+	if (common->jsonl)
+		add_sink(outputs, command, "jsonl", NULL, usage);
+	if (outputs->count == 0 && (command->shapes & SHAPE_PAGE) != 0 &&
+		isatty(STDOUT_FILENO) == 1) {
+		outputs->page = page_file(inputs);
+		if (!is_own_page(outputs->page))
+			usage_refuse(usage, "name another file: -o html=FILE",
+				"%s exists and is not a page of report", outputs->page);
 	}
-	if (result == USAGE_GOOD && outputs->count == 0)
-		result = add_sink(outputs, command, default_output(command, common),
+	/* Raw names are asked for: those are an output of their own. */
+	if (outputs->count == 0)
+		add_sink(outputs, command,
+			common->null && fits(names, command) ? names->name
+							     : command->output,
 			outputs->page, usage);
-	if (result == USAGE_GOOD)
-		result = check_separate(outputs, common, command, usage);
-	return result;
+	/* Two checkpoints in one answer need an output that nests. */
+	for (size_t i = 0;
+		common->separate && command->check_inputs == NULL && i < outputs->count;
+		i++) {
+		const char *name = outputs->sinks[i].format->name;
+
+		if (strcmp(name, "text") != 0 && strcmp(name, "json") != 0)
+			usage_refuse(usage, "one of text, json",
+				"--separate cannot be shown as %s", name);
+	}
 }
 
 /* ---- what is read ---- */
@@ -748,32 +671,34 @@ static bool guards(const struct outputs *outputs)
 
 static void keep(struct outputs *outputs, const char *path, bool has_set)
 {
-	/* What cannot be remembered could be replaced: then nothing is. */
-	if (guards(outputs) && !kept_add(&outputs->kept, path, has_set))
-		outputs->forgetful = true;
+	if (guards(outputs))
+		kept_add(&outputs->kept, path, has_set);
 }
 
 /* A name of so many bytes, in a directory or (of 0 bytes) in the working directory. */
 static void keep_in(struct outputs *outputs, const char *folder, int folder_size,
 	const char *name, int size)
 {
-	char *path;
+	char *path = memory_format("%.*s%s%.*s", folder_size, folder,
+		folder_size != 0 && folder[folder_size - 1] != '/' ? "/" : "", size,
+		name);
 
-	if (asprintf(&path, "%.*s%s%.*s", folder_size, folder,
-		    folder_size != 0 && folder[folder_size - 1] != '/' ? "/" : "", size,
-		    name) < 0) {
-		outputs->forgetful = true;
-		return;
-	}
 	keep(outputs, path, false);
-	free(path);
+	memory_free(path);
 }
 
 void outputs_keep(void *context, const char *path)
 {
 	struct outputs *outputs = context;
+	jmp_buf end, *before = memory_escape(&end);
 
-	keep(outputs, path, true);
+	/* The library calls this. What cannot be remembered could be replaced: then
+	 * nothing is. */
+	if (setjmp(end) == 0)
+		keep(outputs, path, true);
+	else
+		outputs->forgetful = true;
+	memory_escape(before);
 }
 
 static void keep_options(
@@ -844,38 +769,31 @@ static bool is_alone(const struct outputs *outputs, const struct sink *sink)
 
 /* ---- what must stay ---- */
 
-static bool is_kept(const struct outputs *outputs, const char *path, const char *hint,
+static void refuse_kept(const struct outputs *outputs, const char *path, const char *hint,
 	struct usage *usage)
 {
-	switch (kept_find(&outputs->kept, path)) {
-	case KEPT_NOT:
-		return false;
-	case KEPT_READ:
-		usage_what(
-			usage, "%s: belongs to the input, so it is never replaced", path);
-		break;
-	case KEPT_SET:
-		usage_what(usage,
-			"%s: by its name belongs to the input, so it is never replaced: only a number differs",
+	enum kept_why why = kept_find(&outputs->kept, path);
+
+	if (why != KEPT_NOT)
+		usage_refuse(usage, hint,
+			why == KEPT_READ
+				? "%s: belongs to the input, so it is never replaced"
+				: "%s: by its name belongs to the input, so it is never replaced: only a number differs",
 			path);
-		break;
-	}
-	usage_hint(usage, "%s", hint);
-	return true;
 }
 
-static bool is_kept_target(
+static void refuse_target(
 	const struct outputs *outputs, const char *path, struct usage *usage)
 {
-	return is_kept(outputs, path,
+	refuse_kept(outputs, path,
 		outputs->written.adds
 			? "move it away first to have it made again"
 			: "choose another path with -o: --force never replaces an input",
 		usage);
 }
 
-/* Whether the command itself writes a file where an output goes. */
-static bool is_shared(
+/* If the command itself writes a file where an output goes. */
+static void check_shared(
 	const struct outputs *outputs, const char *file, struct usage *usage)
 {
 	for (size_t i = 0; i < outputs->count; i++) {
@@ -887,15 +805,12 @@ static bool is_shared(
 				(stat(file, &a) != 0 || stat(other, &b) != 0 ||
 					a.st_dev != b.st_dev || a.st_ino != b.st_ino)))
 			continue;
-		usage_what(usage, "two outputs have the same file, %s", other);
-		usage_hint(usage, "give each a file of its own");
-		return true;
+		refuse_shared(usage, other);
 	}
-	return false;
 }
 
 /* An output in the directory that the command writes, under a name that it may write. */
-static bool shares_folder(const struct outputs *outputs, struct usage *usage)
+static void check_shared_folder(const struct outputs *outputs, struct usage *usage)
 {
 	const struct written *written = &outputs->written;
 	struct stat folder, other;
@@ -910,64 +825,52 @@ static bool shares_folder(const struct outputs *outputs, struct usage *usage)
 			folder.st_dev != other.st_dev || folder.st_ino != other.st_ino ||
 			!written->replaces(name))
 			continue;
-		usage_what(usage, "%s: the command may write a file of this name", file);
-		usage_hint(usage, "give the output another name");
-		return true;
+		usage_refuse(usage, "give the output another name",
+			"%s: the command may write a file of this name", file);
 	}
-	return false;
 }
 
-/* Files in the directory that the command writes. */
-static bool keeps_entry(const struct outputs *outputs, const char *name, bool is_input,
-	struct usage *usage, bool *ret_keeps)
+static void close_folder(void *folder)
 {
-	char *path;
-
-	*ret_keeps = strcmp(name, ".") != 0 && strcmp(name, "..") != 0;
-	if (!*ret_keeps)
-		return true;
-	if (is_input && !outputs->written.adds)
-		return is_kept_target(outputs, outputs->written.path, usage);
-	*ret_keeps = outputs->written.replaces(name);
-	if (!*ret_keeps)
-		return true;
-	if (asprintf(&path, "%s/%s", outputs->written.path, name) < 0)
-		return false;
-	*ret_keeps = is_kept_target(outputs, path, usage);
-	free(path);
-	return true;
+	closedir(folder);
 }
 
-/* A directory that is read may get subdirectories and new files. */
-static enum usage_result check_folder(const struct outputs *outputs, struct usage *usage)
+/* Files in the directory that the command writes. A directory that is read may get
+ * subdirectories and new files. */
+static void check_folder(const struct outputs *outputs, struct usage *usage)
 {
 	const char *path = outputs->written.path;
-	bool is_input = kept_find(&outputs->kept, path) != KEPT_NOT, keeps = false;
-	bool good = true;
+	bool is_input = kept_find(&outputs->kept, path) != KEPT_NOT;
 	DIR *folder = opendir(path);
+	size_t mark = memory_mark();
 	const struct dirent *entry;
 
 	if (folder == NULL && (errno == ENOENT || errno == ENOTDIR))
-		return USAGE_GOOD;
-	if (folder == NULL) {
-		usage_what(usage, "%s: cannot be listed: %s", path, strerror(errno));
-		usage_hint(usage, "name another directory");
-		return USAGE_WRONG;
+		return;
+	if (folder == NULL)
+		usage_refuse(usage, "name another directory", "%s: cannot be listed: %s",
+			path, strerror(errno));
+	memory_owns(folder, close_folder);
+	while ((entry = readdir(folder)) != NULL) {
+		if (strcmp(entry->d_name, ".") == 0 || strcmp(entry->d_name, "..") == 0)
+			continue;
+		if (is_input && !outputs->written.adds)
+			refuse_target(outputs, path, usage);
+		else if (outputs->written.replaces(entry->d_name))
+			refuse_target(outputs,
+				memory_format("%s/%s", path, entry->d_name), usage);
 	}
-	while (good && !keeps && (entry = readdir(folder)) != NULL)
-		good = keeps_entry(outputs, entry->d_name, is_input, usage, &keeps);
-	closedir(folder);
-	return !good ? USAGE_MEMORY : keeps ? USAGE_WRONG : USAGE_GOOD;
+	memory_release(mark);
 }
 
-enum usage_result outputs_check(const struct outputs *outputs, struct usage *usage)
+void outputs_check(const struct outputs *outputs, struct usage *usage)
 {
 	const struct written *written = &outputs->written;
 
 	if (written->path == NULL)
-		return USAGE_GOOD;
+		return;
 	if (outputs->forgetful)
-		return USAGE_MEMORY;
+		memory_fail();
 	if (strcmp(written->path, "-") == 0) {
 		struct stat status;
 
@@ -975,56 +878,50 @@ enum usage_result outputs_check(const struct outputs *outputs, struct usage *usa
 		if (fstat(STDOUT_FILENO, &status) != 0 || !S_ISREG(status.st_mode) ||
 			status.st_size == 0 ||
 			kept_find(&outputs->kept, "/proc/self/fd/1") == KEPT_NOT)
-			return USAGE_GOOD;
-		usage_what(usage, "standard output is a file of the input");
-		usage_hint(usage, "redirect it to another file");
-		return USAGE_WRONG;
+			return;
+		usage_refuse(usage, "redirect it to another file",
+			"standard output is a file of the input");
 	}
-	if (is_shared(outputs, written->path, usage))
-		return USAGE_WRONG;
-	if (written->is_file)
-		return is_kept_target(outputs, written->path, usage) ? USAGE_WRONG
-								     : USAGE_GOOD;
-	return shares_folder(outputs, usage) ? USAGE_WRONG : check_folder(outputs, usage);
+	check_shared(outputs, written->path, usage);
+	if (written->is_file) {
+		refuse_target(outputs, written->path, usage);
+	} else {
+		check_shared_folder(outputs, usage);
+		check_folder(outputs, usage);
+	}
 }
 
 /* ---- opening ---- */
 
-static enum usage_result open_file(
+static void open_file(
 	const struct outputs *outputs, struct sink *sink, struct usage *usage)
 {
-	if (is_kept(outputs, sink->file, "give the output another name", usage))
-		return USAGE_WRONG;
+	refuse_kept(outputs, sink->file, "give the output another name", usage);
 	sink->has_temporary = true;
 	if (!temporary_open(&sink->temporary, sink->file)) {
 		int why = errno;
 		const char *slash = strrchr(sink->file, '/');
 
-		usage_what(usage, "%s: cannot be written: %s", sink->file, strerror(why));
 		if (why == ENOENT && slash != NULL)
 			usage_hint(usage, "make the directory first: mkdir -p %.*s",
 				(int)(slash - sink->file), sink->file);
-		return USAGE_WRONG;
+		usage_refuse(usage, NULL, "%s: cannot be written: %s", sink->file,
+			strerror(why));
 	}
 	sink->stream = fdopen(sink->temporary.descriptor, "w");
 	if (sink->stream == NULL) {
 		close(sink->temporary.descriptor);
-		return USAGE_MEMORY;
+		memory_fail();
 	}
-	if (!is_alone(outputs, sink)) {
-		usage_what(usage, "two outputs have the same file, %s", sink->file);
-		usage_hint(usage, "give each a file of its own");
-		return USAGE_WRONG;
-	}
-	return USAGE_GOOD;
+	if (!is_alone(outputs, sink))
+		refuse_shared(usage, sink->file);
 }
 
-enum usage_result outputs_open(struct outputs *outputs, const struct arguments *arguments,
+void outputs_open(struct outputs *outputs, const struct arguments *arguments,
 	const struct texts *inputs, struct usage *usage)
 {
 	const struct common_options *common = &arguments->common;
-	struct out **outs = calloc(outputs->count + 1, sizeof *outs);
-	enum usage_result result = outs != NULL ? USAGE_GOOD : USAGE_MEMORY;
+	struct out **outs = memory_new(outputs->count, sizeof *outs);
 
 	if (inputs->count != 0 && arguments->command->writes != NULL)
 		arguments->command->writes(
@@ -1044,35 +941,21 @@ enum usage_result outputs_open(struct outputs *outputs, const struct arguments *
 	}
 	keep_options(outputs, common_options, common);
 	keep_options(outputs, arguments->command->options, arguments->options);
-	if (result == USAGE_GOOD)
-		result = outputs_check(outputs, usage);
-	for (size_t i = 0; result == USAGE_GOOD && i < outputs->count; i++) {
+	outputs_check(outputs, usage);
+	for (size_t i = 0; i < outputs->count; i++) {
 		struct sink *sink = &outputs->sinks[i];
 		struct looks looks;
 
 		if (sink->file != NULL)
-			result = open_file(outputs, sink, usage);
+			open_file(outputs, sink, usage);
 		else
 			sink->stream = stdout;
-		if (result != USAGE_GOOD)
-			break;
 		looks = looks_for(common, fileno(sink->stream), sink->format->machine);
 		outs[i] = out_new(sink->format, sink->stream, &looks);
-		if (outs[i] == NULL)
-			result = USAGE_MEMORY;
 	}
-	if (result != USAGE_GOOD) {
-		for (size_t i = 0; outs != NULL && i < outputs->count; i++)
-			out_free(outs[i]);
-	} else if (outputs->count > 0) {
-		/* Takes them over, also when it fails. */
+	if (outputs->count > 0)
 		outputs->out =
 			outputs->count == 1 ? outs[0] : out_many(outs, outputs->count);
-		if (outputs->out == NULL)
-			result = USAGE_MEMORY;
-	}
-	free(outs);
-	return result;
 }
 
 /* ---- finishing ---- */
@@ -1158,11 +1041,4 @@ void outputs_done(struct outputs *outputs)
 		if (sink->has_temporary)
 			temporary_done(&sink->temporary);
 	}
-	free(outputs->sinks);
-	struct kept *kept = &outputs->kept;
-	for (size_t i = 0; i < kept->count; i++)
-		free(kept->places[i].stem);
-	free(kept->places);
-	*kept = (struct kept){ 0 };
-	outputs->sinks = NULL;
 }

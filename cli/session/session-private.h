@@ -156,8 +156,8 @@ bool locale_is_utf8(void);
  */
 
 /* Fills part_number, part_count and part_from of the options; nothing without --part. */
-enum usage_result launcher_part(const struct command *command,
-	struct common_options *common, struct usage *usage);
+void launcher_part(const struct command *command, struct common_options *common,
+	struct usage *usage);
 
 /* Where one answer goes: a format, and stdout or a file. */
 struct sink {
@@ -185,21 +185,21 @@ struct outputs {
 	int interrupted;  /* by this signal, while reading; 0: not */
 };
 
-/* Which outputs were asked for, and whether they fit the command. */
-enum usage_result outputs_choose(struct outputs *outputs, const struct command *command,
+/* Which outputs were asked for; refuses those that do not fit the command. */
+void outputs_choose(struct outputs *outputs, const struct command *command,
 	const struct common_options *common, const struct texts *inputs,
-	struct owned *owned, struct usage *usage);
+	struct usage *usage);
 
 /* The name of one that does not fit this command; NULL: all do. */
 const char *outputs_unfit(const struct outputs *outputs, const struct command *command);
 
 /* Opens them. No output replaces what the arguments name, and no two are one file. */
-enum usage_result outputs_open(struct outputs *outputs, const struct arguments *arguments,
+void outputs_open(struct outputs *outputs, const struct arguments *arguments,
 	const struct texts *inputs, struct usage *usage);
 
-/* Whether what the command writes by itself leaves alone what is kept, and the files of
- * other outputs. To be asked again when more is. */
-enum usage_result outputs_check(const struct outputs *outputs, struct usage *usage);
+/* Refuses what the command writes by itself if it does not leave alone what is kept, and
+ * the files of other outputs. To be asked again when more is. */
+void outputs_check(const struct outputs *outputs, struct usage *usage);
 
 /* From now on no output replaces the file at this path, or files below it if it is a
  * directory. `outputs` is a struct outputs. A path that does not exist is not kept. */
@@ -234,7 +234,6 @@ void outputs_done(struct outputs *outputs);
  */
 struct provenance_source {
 	struct provenance shown;
-	struct text *arguments; /* owned: shown.arguments */
 	char host[256], started[DATE_SIZE + 1];
 	struct fsdp_remote_counts remote; /* when the answer begins */
 };
@@ -267,20 +266,12 @@ struct session {
 	int interrupted; /* by this signal */
 	unsigned locks;  /* that hold: a set of enum sandbox_lock */
 
-	/* What the command owns, which is released when it ends, and where it ends. */
-	struct owned_object {
-		void *object;
-		release_function *release;
-	} * objects;
-	size_t object_count;
-	jmp_buf end;
+	jmp_buf *end;             /* where the command ends */
 	struct fsdp_error *error; /* why it ended there; NULL: out of memory */
+	bool out_of_memory;
 };
 
 /* ---- session.c ---- */
-
-/* Needs no memory. */
-void session_out_of_memory(struct session *session, struct failure *failure);
 
 /* ---- open-inputs.c ---- */
 

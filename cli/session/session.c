@@ -17,6 +17,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include <fsdp/analysis.h>
+#include <fsdp/document.h>
 #include <fsdp/error.h>
 
 #include "args/input.h"
@@ -28,20 +30,18 @@
 
 /* ---- Arguments, host and time of this run ---- */
 
-/* Of the words after the program's name, which the list borrows; NULL ends them. False:
- * out of memory. Free it with provenance_done. */
-static bool provenance_collect(struct provenance_source *source, char *const *words)
+/* Of the words after the program's name, which the list borrows; NULL ends them. */
+static void provenance_collect(struct provenance_source *source, char *const *words)
 {
 	char date[DATE_SIZE];
+	struct text *arguments;
 	size_t count = 0;
 
 	while (words[count] != NULL)
 		count++;
-	source->arguments = calloc(count + 1, sizeof *source->arguments);
-	if (source->arguments == NULL)
-		return false;
+	arguments = memory_new(count, sizeof *arguments);
 	for (size_t i = 0; i < count; i++)
-		source->arguments[i] = text_of(words[i]);
+		arguments[i] = text_of(words[i]);
 	/* A longer name is cut, and may lack its end. */
 	if (gethostname(source->host, sizeof source->host - 1) != 0)
 		source->host[0] = '\0';
@@ -49,30 +49,15 @@ static bool provenance_collect(struct provenance_source *source, char *const *wo
 	if (date[0] != '\0')
 		snprintf(source->started, sizeof source->started, "%sZ", date);
 	source->shown = (struct provenance){
-		.arguments = source->arguments,
+		.arguments = arguments,
 		.argument_count = count,
 		.host = text_of(source->host),
 		.started = text_of(source->started),
 	};
-	return true;
 }
 
 /* ---- Collects reports in addition to an answer: notes, totals, failures and findings
  * ---- */
-
-/* Running out of memory needs no memory to be reported. */
-void session_out_of_memory(struct session *session, struct failure *failure)
-{
-	static const struct failure fixed = {
-		.code = "memory",
-		.input = UINT32_MAX,
-		.offset = UINT64_MAX,
-		.message = { "out of memory", sizeof "out of memory" - 1 },
-	};
-
-	*failure = fixed;
-	session->status = STATUS_FAILED;
-}
 
 void run_note(struct run *run, const char *format, ...)
 {
@@ -123,29 +108,20 @@ void run_failure(
 	va_list arguments;
 	char *message;
 
-	if (strcmp(code, "memory") == 0) {
-		session->collected.out_of_memory = true;
-		session->status = run->status = STATUS_FAILED;
-		return;
-	}
 	session->status = status_worse(session->status, STATUS_PARTIAL);
 	run->status = status_worse(run->status, STATUS_PARTIAL);
 	va_start(arguments, format);
-	message = collected_format(&session->collected, format, arguments);
+	message = memory_vformat(format, arguments);
 	va_end(arguments);
-	if (message == NULL ||
-		(typed && collected_has_failure(&session->collected, code, message)))
+	if (typed && collected_has_failure(&session->collected, code, message))
 		return;
 	failure = collected_failure(&session->collected, code);
-	if (failure == NULL)
-		return;
 	failure->message = text_of(message);
-	failure->hint = hint != NULL ? collected_text(&session->collected, hint)
-				     : collected_hint(code);
+	failure->hint = hint != NULL ? text_of(memory_text(hint)) : collected_hint(code);
 	/* A typing error is not a fault of the checkpoint. */
 	if (typed || run->path == NULL)
 		return;
-	failure->path = collected_text(&session->collected, run->path);
+	failure->path = text_of(memory_text(run->path));
 	failure->input = session->input;
 }
 
@@ -169,36 +145,53 @@ void run_finding(
 		.input = session->input != UINT32_MAX ? session->input : 0,
 	};
 	va_list arguments;
-	const char *message;
 
 	va_start(arguments, format);
-	message = collected_format(&session->collected, format, arguments);
+	collected_report(&session->collected, rule, about, fix, "%s",
+		memory_vformat(format, arguments));
 	va_end(arguments);
-	if (message != NULL)
-		collected_report(&session->collected, rule, about, fix, "%s", message);
 }
 
 static void refuse_with(
 	struct run *run, const char *hint, const char *format, va_list arguments)
 {
-	char *message;
-
-	if (vasprintf(&message, format, arguments) < 0)
-		message = NULL;
-	run_failure(run, message != NULL ? "usage" : "memory", hint, "%s",
-		message != NULL ? message : "out of memory");
-	free(message);
+	run_failure(run, "usage", hint, "%s", memory_vformat(format, arguments));
 	run_begin(run, STATUS_FAILED);
 }
 
 /* ---- what a command owns, and how it ends from within ---- */
 
-enum { RUN_REFUSED = 1, RUN_FAILED };
+void release_error(void *object)
+{
+	fsdp_error_free(object);
+}
+
+void release_checkpoint(void *object)
+{
+	fsdp_checkpoint_free(object);
+}
+
+void release_overview(void *object)
+{
+	fsdp_overview_free(object);
+}
+
+void release_discover(void *object)
+{
+	fsdp_discover_free(object);
+}
+
+void release_document(void *object)
+{
+	fsdp_document_free(object);
+}
+
+enum { RUN_REFUSED = ESCAPE_MEMORY + 1, RUN_FAILED };
 
 void run_fail(struct run *run, struct fsdp_error *error)
 {
 	run->session->error = error;
-	longjmp(run->session->end, RUN_FAILED);
+	longjmp(*run->session->end, RUN_FAILED);
 }
 
 void run_refuse(struct run *run, const char *hint, const char *format, ...)
@@ -208,30 +201,20 @@ void run_refuse(struct run *run, const char *hint, const char *format, ...)
 	va_start(arguments, format);
 	refuse_with(run, hint, format, arguments);
 	va_end(arguments);
-	longjmp(run->session->end, RUN_REFUSED);
+	longjmp(*run->session->end, RUN_REFUSED);
 }
 
 void run_owns(struct run *run, void *object, release_function *release)
 {
-	struct session *session = run->session;
-	struct owned_object *objects =
-		list_grown(session->objects, session->object_count, sizeof *objects);
-
-	if (objects == NULL) {
-		release(object);
-		run_fail(run, NULL);
-	}
-	session->objects = objects;
-	objects[session->object_count++] = (struct owned_object){ object, release };
+	(void)run;
+	memory_owns(object, release);
 }
 
 void *run_memory(struct run *run, size_t count, size_t size)
 {
-	void *memory = calloc(count + (count == 0), size);
+	void *memory = memory_new(count, size);
 
-	if (memory == NULL)
-		run_fail(run, NULL);
-	run_owns(run, memory, free);
+	run_owns(run, memory, memory_free);
 	return memory;
 }
 
@@ -247,18 +230,46 @@ void *run_grown(struct run *run, void *items, size_t count, size_t size)
 	return more;
 }
 
-/* Whether it came to an end of its own. */
-static bool perform(struct run *run)
+bool run_try(struct run *run, void (*step)(struct run *run))
 {
-	switch (setjmp(run->session->end)) {
-	case 0:
-		run->command->perform(run);
-		return true;
-	case RUN_REFUSED:
-		return true;
-	default:
-		return false;
-	}
+	struct session *session = run->session;
+	jmp_buf end, *outer = session->end, *before = memory_escape(&end);
+	int code;
+
+	session->end = &end;
+	session->error = NULL;
+	code = setjmp(end);
+	if (code == 0)
+		step(run);
+	session->end = outer;
+	memory_escape(before);
+	if (code == ESCAPE_MEMORY ||
+		(code == RUN_FAILED &&
+			(session->error == NULL ||
+				fsdp_error_code(session->error) == FSDP_ERROR_MEMORY)))
+		memory_fail();
+	return code != RUN_FAILED;
+}
+
+static void run_fallible(struct run *run)
+{
+	run_must(run, run->command->run(run, &run->error));
+}
+
+static void prepare(struct run *run)
+{
+	if (run->command->prepare != NULL && !run->command->prepare(run, NULL))
+		longjmp(*run->session->end, RUN_REFUSED);
+}
+
+/* Of a step before the answer: whether there is to be one. */
+static bool completes(struct run *run, void (*step)(struct run *run))
+{
+	struct session *session = run->session;
+
+	if (!run_try(run, step))
+		collected_own_error(&session->collected, session->error, session->input);
+	return !session->begun && session->error == NULL;
 }
 
 /*
@@ -276,26 +287,25 @@ bool refuse(struct run *run, const char *hint, const char *format, ...)
 	return true;
 }
 
-RELEASE(release_selection, selection_free)
+struct selection *run_selection_of(
+	struct run *run, const struct select_options *options, const char *before)
+{
+	jmp_buf end;
+	struct usage usage = { .end = &end };
+
+	if (setjmp(end) != 0)
+		run_refuse(run, usage.hint, "%s%s", before, usage.what);
+	return selection_new(options, &usage);
+}
 
 struct selection *run_selection(struct run *run)
 {
 	const struct texts *globs = &run->select->globs;
-	struct selection *selection = NULL;
-	char *message = NULL;
+	struct selection *selection = run_selection_of(run, run->select, "");
 
-	if (selection_new(run->select, &selection, &message)) {
-		run_owns(run, selection, release_selection);
-	} else if (message != NULL) {
-		refuse(run, "fsdp-inspect help selectors", "%s", message);
-		free(message);
-		longjmp(run->session->end, RUN_REFUSED);
-	} else {
-		run_fail(run, NULL);
-	}
 	if (run->checkpoint == NULL)
 		return selection;
-	run_must(run, selection_resolve(selection, run->checkpoint));
+	selection_resolve(selection, run->checkpoint);
 	run->widened_first = run->collected->notes.count;
 	/* What is written is what was named. */
 	for (size_t i = 0; i < globs->count && run->session->command->writes == NULL; i++)
@@ -310,13 +320,7 @@ struct selection *run_selection(struct run *run)
 int answer_selection_status(
 	struct run *run, const struct selection *selection, int status)
 {
-	enum selection_fault fault = selection_fault(selection);
-
-	if (fault == SELECTION_NO_MEMORY) {
-		run_failure(run, "memory", NULL, "out of memory");
-		return STATUS_FAILED;
-	}
-	if (fault == SELECTION_GOOD)
+	if (!selection_gave_up(selection))
 		return status;
 	run_failure(run, "limit", "use a simpler pattern, with fewer ** in it",
 		"a pattern took too many steps on some names, which count as not matched");
@@ -506,28 +510,15 @@ const struct fsdp_checkpoint *run_open(struct run *run, size_t input)
 
 static void call(struct session *session, struct run *run)
 {
-	struct fsdp_error *error = NULL;
+	size_t mark = memory_mark();
 	bool done;
 
-	if (session->command->perform != NULL) {
-		session->error = NULL;
-		done = perform(run);
-		error = session->error;
-		while (session->object_count > 0) {
-			const struct owned_object *last =
-				&session->objects[--session->object_count];
-
-			last->release(last->object);
-		}
-		free(session->objects);
-		session->objects = NULL;
-	} else
-		done = session->command->run(run, &error);
-	fsdp_locator_free(run->locator);
+	done = run_try(run, session->command->perform != NULL ? session->command->perform
+							      : run_fallible);
+	memory_release(mark);
 	run->locator = NULL;
 	if (!done) {
-		collected_error(&session->collected, error, session->input);
-		fsdp_error_free(error);
+		collected_own_error(&session->collected, session->error, session->input);
 		if (session->command->inputs == INPUTS_FILE)
 			session_name_file(session, run->path);
 		session->status = STATUS_FAILED;
@@ -558,25 +549,17 @@ static bool part_files(struct session *session, size_t failures)
 	return true;
 }
 
-static void release(struct run *run)
-{
-	if (run->command->release != NULL)
-		run->command->release(run->prepared);
-}
-
 /* The files of an input are known after it is open. */
 static bool refuse_target(struct session *session)
 {
-	struct collected *collected = &session->collected;
-	struct usage usage = { "", "" };
-	enum usage_result result = outputs_check(session->outputs, &usage);
+	jmp_buf end;
+	struct usage usage = { .end = &end };
 
-	if (result == USAGE_GOOD)
+	if (setjmp(end) == 0) {
+		outputs_check(session->outputs, &usage);
 		return false;
-	if (result == USAGE_MEMORY)
-		collected->out_of_memory = true;
-	else
-		collected_fail(collected, "usage", usage.hint, "%s", usage.what);
+	}
+	collected_fail(&session->collected, "usage", usage.hint, "%s", usage.what);
 	session->status = STATUS_FAILED;
 	return true;
 }
@@ -590,10 +573,8 @@ static void answer_one(struct session *session)
 		run.path = paths->items[0];
 		run.path_count = paths->count;
 		session->input = 0;
-		if (!session_read_recordings(session, &run) ||
-			session->collected.out_of_memory) {
+		if (!session_read_recordings(session, &run)) {
 			session->status = STATUS_FAILED;
-			release(&run);
 			return;
 		}
 	} else if (session->command->inputs == INPUTS_FILE ||
@@ -614,10 +595,8 @@ static void answer_one(struct session *session)
 		if (run.checkpoint == NULL && run.recordings == NULL &&
 			part_files(session, 0))
 			return;
-		if ((run.checkpoint == NULL && run.below == NULL &&
-			    run.recordings == NULL &&
-			    !session->command->answers_unopened) ||
-			session->collected.out_of_memory) {
+		if (run.checkpoint == NULL && run.below == NULL &&
+			run.recordings == NULL && !session->command->answers_unopened) {
 			session->status = STATUS_FAILED;
 			return;
 		}
@@ -628,7 +607,6 @@ static void answer_one(struct session *session)
 			return;
 	}
 	call(session, &run);
-	release(&run);
 }
 
 /* ---- verdicts ---- */
@@ -647,9 +625,7 @@ static bool check_inputs(struct session *session, struct run *run,
 	const char *const *paths, size_t count, size_t first)
 {
 	const struct collected *collected = &session->collected;
-	bool is_listed = session->below != NULL;
-	struct fsdp_error *error = NULL;
-	bool good;
+	bool is_listed = session->below != NULL, good;
 
 	run->first.finding = collected->finding_count;
 	run->first.failure = collected->failure_count;
@@ -660,12 +636,7 @@ static bool check_inputs(struct session *session, struct run *run,
 	run->status = STATUS_GOOD;
 	run->checkpoint = session_open(session, paths, count, first);
 	run->below = is_listed ? NULL : session->below;
-	good = !collected->out_of_memory && session->command->check_inputs(run, &error) &&
-	       !session->begun;
-	if (!good && !collected->out_of_memory && !session->begun)
-		collected_error(&session->collected, error, session->input);
-	fsdp_error_free(error);
-	fsdp_locator_free(run->locator);
+	good = completes(run, session->command->check_inputs);
 	run->locator = NULL;
 	if (session->fleeting && run->checkpoint != NULL)
 		fsdp_checkpoint_free(session->checkpoints[--session->checkpoint_count]);
@@ -711,25 +682,21 @@ static bool check_below(struct session *session, struct run *run, size_t parent)
 {
 	struct collected *collected = &session->collected;
 	size_t count = fsdp_discover_count(session->below);
-	struct listed_path *listed = calloc(count + 1, sizeof *listed);
-	bool fleeting = session->fleeting, good = listed != NULL;
+	struct listed_path *listed = memory_new(count, sizeof *listed);
+	bool fleeting = session->fleeting, good = true;
 	int status = STATUS_GOOD;
 
-	for (size_t i = 0; good && i < count; i++) {
-		listed[i].path =
-			collected_text(collected, fsdp_discover_path(session->below, i))
-				.data;
-		listed[i].step = fsdp_discover_step(session->below, i).step;
-		good = listed[i].path != NULL;
-	}
-	if (good)
-		qsort(listed, count, sizeof *listed, by_step);
+	for (size_t i = 0; i < count; i++)
+		listed[i] = (struct listed_path){ memory_text(fsdp_discover_path(
+							  session->below, i)),
+			fsdp_discover_step(session->below, i).step };
+	qsort(listed, count, sizeof *listed, by_step);
 	if (fsdp_discover_limit_reached(session->below)) {
 		run_note(run, "there may be more: --limit below=N looks at more entries");
 		status = STATUS_PARTIAL;
 	}
 	session->fleeting = true;
-	for (size_t i = 0; good && i < count; i++)
+	for (size_t i = 0; i < count; i++)
 		fsdp_remote_expect_directory(helper_remote(), listed[i].path, true);
 	for (size_t i = 0; good && i < count; i++) {
 		uint32_t input;
@@ -737,17 +704,12 @@ static bool check_below(struct session *session, struct run *run, size_t parent)
 		if (was_read(collected, listed[i].path))
 			continue;
 		input = collected_input(collected, listed[i].path, "checkpoint");
-		good = input != UINT32_MAX;
-		if (!good)
-			break;
 		collected->inputs[input].found = true;
 		good = check_inputs(session, run, &listed[i].path, 1, input);
 		status = status_worse(status, run->status);
 	}
 	session->fleeting = fleeting;
-	fsdp_discover_free(session->below);
 	session->below = NULL;
-	free(listed);
 	set_status(session, parent, 1, status);
 	return good;
 }
@@ -769,18 +731,14 @@ static void answer_input(struct session *session, struct fsdp_checkpoint *checkp
 
 /* Opens each input, makes its answer and throws it away; messages are reported here. Sets
  * the status of each; those without an answer are NULL in `opened`. */
-static bool rehearse(struct session *session, struct fsdp_checkpoint **opened)
+static void rehearse(struct session *session, struct fsdp_checkpoint **opened)
 {
 	struct out *discard = out_many(NULL, 0);
 	int worst = STATUS_GOOD;
 	size_t together;
 
-	if (discard == NULL)
-		return false;
 	session->begun = true;
-	for (size_t i = 0;
-		i < session->inputs->paths.count && !session->collected.out_of_memory;
-		i += together) {
+	for (size_t i = 0; i < session->inputs->paths.count; i += together) {
 		size_t failures = session->collected.failure_count;
 		session->status = STATUS_GOOD;
 		together = session_paths_together(session, i);
@@ -799,8 +757,6 @@ static bool rehearse(struct session *session, struct fsdp_checkpoint **opened)
 	}
 	session->begun = false;
 	session->status = worst;
-	out_free(discard);
-	return !session->collected.out_of_memory;
 }
 
 /*
@@ -811,18 +767,14 @@ static bool rehearse(struct session *session, struct fsdp_checkpoint **opened)
 static void answer_each(struct session *session)
 {
 	struct fsdp_checkpoint **opened =
-		calloc(session->inputs->paths.count, sizeof *opened);
+		memory_new(session->inputs->paths.count, sizeof *opened);
 	size_t failures, notes, totals;
 	bool any = false;
 	int status;
 	struct out *out = session->outputs->out;
 	bool some = false;
 
-	if (opened == NULL || !rehearse(session, opened)) {
-		session->collected.out_of_memory = true;
-		free(opened);
-		return;
-	}
+	rehearse(session, opened);
 	for (size_t i = 0; i < session->inputs->paths.count; i++)
 		any |= opened[i] != NULL;
 	failures = session->collected.failure_count;
@@ -850,17 +802,21 @@ static void answer_each(struct session *session)
 		session->collected.totals.count = totals;
 		session->status = status;
 	}
-	free(opened);
 }
 
 /* The envelope's tail; and its head, without an answer. */
 static void end(struct session *session)
 {
-	struct failure memory;
+	static const struct failure memory = {
+		.code = "memory",
+		.input = UINT32_MAX,
+		.offset = UINT64_MAX,
+		.message = { "out of memory", sizeof "out of memory" - 1 },
+	};
 	struct out_footer footer;
 
-	if (session->collected.out_of_memory) {
-		session_out_of_memory(session, &memory);
+	if (session->out_of_memory) {
+		session->status = STATUS_FAILED;
 		session->outputs->is_incomplete = true;
 		session->outputs->spoilt |= session->answered;
 	}
@@ -871,14 +827,13 @@ static void end(struct session *session)
 	footer = (struct out_footer){
 		.status = session->status,
 		.interrupted = session->interrupted != 0,
+		.broken = session->out_of_memory,
 		.findings = session->collected.findings,
 		.finding_count = session->collected.finding_count,
-		.failures = session->collected.out_of_memory
-				    ? &memory
-				    : session->collected.failures,
-		.failure_count = session->collected.out_of_memory
-					 ? 1
-					 : session->collected.failure_count,
+		.failures =
+			session->out_of_memory ? &memory : session->collected.failures,
+		.failure_count =
+			session->out_of_memory ? 1 : session->collected.failure_count,
 		.omissions = session->collected.omissions,
 		.omission_count = session->collected.omission_count,
 		.notes = (const char *const *)session->collected.notes.items,
@@ -933,7 +888,7 @@ static void hint_near(struct session *session)
 			snprintf(hint, sizeof hint, "ls %s", near);
 		else
 			snprintf(hint, sizeof hint, "did you mean %s?", near);
-		failure->hint = collected_text(&session->collected, hint);
+		failure->hint = text_of(memory_text(hint));
 	}
 }
 
@@ -972,9 +927,7 @@ static void complain(void *context, const char *file, int error)
 				    "belongs to the input, so it was not replaced")
 			  : collected_fail(&session->collected, "system", NULL, "%s",
 				    strerror(error));
-	if (failure != NULL)
-		failure->path = collected_text(
-			&session->collected, file != NULL ? file : "standard output");
+	failure->path = text_of(file != NULL ? file : "standard output");
 }
 
 /* partial: the answer was, whether or not it could be written. */
@@ -995,24 +948,20 @@ static void print_result(struct session *session, bool partial)
 						 : SEVERITY_WARNING,
 		.all = looks->verbosity >= 1,
 	};
-	bool good = true;
 
 	for (size_t i = 0; i < session->collected.totals.count; i++)
-		good &= message_total(looks, session->collected.totals.items[i]);
+		message_total(looks, session->collected.totals.items[i]);
 	for (size_t i = 0; i < session->collected.notes.count; i++)
-		good &= message_note(looks, session->collected.notes.items[i]);
+		message_note(looks, session->collected.notes.items[i]);
 	for (size_t i = 0; i < session->collected.reasons.count; i++)
-		good &= message_reason(looks, session->collected.reasons.items[i]);
+		message_reason(looks, session->collected.reasons.items[i]);
 	/* An answer with a verdict has printed them. */
 	if (!session->checked)
-		good &= message_findings(looks, &view);
-	if (!good || session->collected.out_of_memory) {
-		message_out_of_memory();
-		session->status = STATUS_FAILED;
-	} else {
-		message_failures(looks, session->collected.failures,
-			session->collected.failure_count, partial);
-	}
+		message_findings(looks, &view);
+	if (session->out_of_memory)
+		memory_fail();
+	message_failures(looks, session->collected.failures,
+		session->collected.failure_count, partial);
 }
 
 /* Not only the arguments are read: options may name something too. */
@@ -1026,8 +975,7 @@ static void allow_files(
 			sandbox_allow(sandbox, path);
 }
 
-/* The output directory of the command, which is made here; NULL: none. The caller frees
- * it. */
+/* The output directory of the command, which is made here; NULL: none. */
 static char *claim_folder(const struct session *session)
 {
 	struct rlimit open_files;
@@ -1038,13 +986,12 @@ static char *claim_folder(const struct session *session)
 	if (written.path == NULL || strcmp(written.path, "-") == 0)
 		return NULL;
 	slash = strrchr(written.path, '/');
-	folder = !written.is_file ? strdup(written.path)
-		 : slash == NULL  ? strdup(".")
+	folder = !written.is_file ? memory_text(written.path)
+		 : slash == NULL  ? memory_text(".")
 		 : slash == written.path
-			 ? strdup("/")
-			 : strndup(written.path, (size_t)(slash - written.path));
-	if (folder != NULL)
-		temporary_watch(folder, !written.is_file && !written.adds);
+			 ? memory_text("/")
+			 : memory_copy(written.path, (size_t)(slash - written.path));
+	temporary_watch(folder, !written.is_file && !written.adds);
 	/* All files are open until each is whole. */
 	if (getrlimit(RLIMIT_NOFILE, &open_files) == 0) {
 		open_files.rlim_cur = open_files.rlim_max;
@@ -1099,14 +1046,11 @@ static void lock_up(struct session *session)
 	struct sandbox sandbox;
 
 	/* Another process removes its remaining files in any case. */
-	if ((open && folder == NULL) || !temporary_hand_over() || open) {
-		free(folder);
+	if ((open && folder == NULL) || !temporary_hand_over() || open)
 		return;
-	}
 	sandbox = sandbox_begin();
 	if (folder != NULL)
 		sandbox_allow_writes(&sandbox, folder);
-	free(folder);
 	for (size_t i = 0; i < paths->count; i++) {
 		sandbox_allow(&sandbox, paths->items[i]);
 		if (session->command->with_base &&
@@ -1136,6 +1080,98 @@ static bool refuse_several(struct session *session)
 	return true;
 }
 
+/* Opens the inputs and answers. */
+static void answer(struct session *session)
+{
+	const struct command *command = session->command;
+	const struct texts *paths = &session->inputs->paths;
+	const struct looks *looks = session->error_looks;
+	bool refused = refuse_several(session);
+	const char *kind = command->inputs == INPUTS_RECORDINGS ? "trace"
+			   : command->inputs == INPUTS_FILE     ? "pickle"
+			   : session->inputs->has_no_checkpoint ? "log"
+								: "checkpoint";
+
+	if (session->arguments->common.provenance)
+		provenance_collect(&session->provenance, session->arguments->typed);
+	if (looks != NULL)
+		lock_up(session);
+	if (looks != NULL && looks->verbosity >= 1)
+		collected_note(
+			&session->collected, "sandbox: %s", sandbox_text(session->locks));
+	for (size_t k = 0; k < paths->count; k++)
+		collected_input(&session->collected, paths->items[k], kind);
+	if (session->outputs->out != NULL)
+		out_choose(session->outputs->out,
+			session->arguments->select.columns.items,
+			session->arguments->select.columns.count);
+	if (looks != NULL)
+		progress_begin(&session->arguments->common, NULL);
+	if (refused) {
+		session->status = STATUS_FAILED;
+	} else if (command->check_inputs != NULL) {
+		struct run run = new_run(session);
+		bool good = completes(&run, prepare);
+		size_t together;
+
+		session->fleeting = paths->count > session_paths_together(session, 0);
+		for (size_t i = 0; good && i < paths->count; i += together) {
+			together = session_paths_together(session, i);
+			good = check_inputs(session, &run, &paths->items[i], together, i);
+			if (session->below != NULL)
+				good = check_below(session, &run, i);
+		}
+		if (good) {
+			session->checked = true;
+			call(session, &run);
+		}
+	} else if (session->separate) {
+		answer_each(session);
+	} else {
+		answer_one(session);
+	}
+	if (looks != NULL && looks->verbosity >= 1 && helper_remote() != NULL) {
+		struct fsdp_remote_counts counts = fsdp_remote_counts(helper_remote());
+		char size[HUMAN_ROOM];
+
+		collected_note(&session->collected,
+			"remote: %s, %" PRIu64 " LIST, %" PRIu64 " GET, %" PRIu64
+			" HEAD, %" PRIu64 " retries, %s",
+			counts.backend[0] != '\0' ? counts.backend : "nothing",
+			counts.lists, counts.gets, counts.heads, counts.retries,
+			human_bytes(counts.bytes, HUMAN_BINARY, size));
+	}
+}
+
+/* Ends the answer, and reports. */
+static void finish(struct session *session)
+{
+	bool partial;
+
+	check_columns(session);
+	hint_near(session);
+	end(session);
+	partial = session->status == STATUS_PARTIAL;
+	if (!outputs_finish(session->outputs, session->answered, complain, session)) {
+		session->status = STATUS_FAILED;
+		session->outputs->is_incomplete = true;
+	}
+	if (session->error_looks != NULL)
+		print_result(session, partial);
+}
+
+/* Whether memory sufficed for it. */
+static bool suffices(struct session *session, void (*step)(struct session *session))
+{
+	jmp_buf end, *before = memory_escape(&end);
+	bool good = setjmp(end) == 0;
+
+	if (good)
+		step(session);
+	memory_escape(before);
+	return good;
+}
+
 int session_run(const struct arguments *arguments, const struct inputs *inputs,
 	struct outputs *outputs, const struct looks *error_looks)
 {
@@ -1150,129 +1186,47 @@ int session_run(const struct arguments *arguments, const struct inputs *inputs,
 			 (arguments->common.separate &&
 				 arguments->command->inputs == INPUTS_MANY),
 	};
-	bool refused, partial;
-	int status;
+	size_t mark = memory_mark();
 
 	session.separate = arguments->command->inputs != INPUTS_PAIR &&
 			   (session.apart || (session.command->answers_each &&
 						     session_count_groups(&session) > 1));
-	refused = refuse_several(&session);
-	if (arguments->common.provenance &&
-		!provenance_collect(&session.provenance, arguments->typed))
-		session.collected.out_of_memory = true;
-	if (error_looks != NULL)
-		lock_up(&session);
-	if (error_looks != NULL && error_looks->verbosity >= 1)
-		collected_note(
-			&session.collected, "sandbox: %s", sandbox_text(session.locks));
-	const struct texts *paths = &session.inputs->paths;
-
-	const char *kind = session.command->inputs == INPUTS_RECORDINGS ? "trace"
-			   : session.command->inputs == INPUTS_FILE     ? "pickle"
-			   : session.inputs->has_no_checkpoint          ? "log"
-									: "checkpoint";
-
-	for (size_t k = 0; k < paths->count; k++)
-		collected_input(&session.collected, paths->items[k], kind);
-	if (outputs->out != NULL)
-		out_choose(outputs->out, arguments->select.columns.items,
-			arguments->select.columns.count);
-	if (error_looks != NULL)
-		progress_begin(&arguments->common, NULL);
-	if (refused)
-		session.status = STATUS_FAILED;
-	else if (session.command->check_inputs != NULL) {
-		size_t path_count = session.inputs->paths.count, together;
-		struct run run = new_run(&session);
-		bool good = session.command->prepare == NULL ||
-			    session.command->prepare(&run, NULL);
-		session.fleeting = path_count > session_paths_together(&session, 0);
-		for (size_t i = 0; good && i < path_count; i += together) {
-			together = session_paths_together(&session, i);
-			good = check_inputs(&session, &run,
-				&session.inputs->paths.items[i], together, i);
-			if (session.below != NULL)
-				good = check_below(&session, &run, i);
-		}
-		if (good) {
-			session.checked = true;
-			call(&session, &run);
-		}
-		release(&run);
-	} else if (session.separate)
-		answer_each(&session);
-	else
-		answer_one(&session);
-	if (error_looks != NULL && error_looks->verbosity >= 1 &&
-		helper_remote() != NULL) {
-		struct fsdp_remote_counts counts = fsdp_remote_counts(helper_remote());
-		char size[HUMAN_ROOM];
-
-		collected_note(&session.collected,
-			"remote: %s, %" PRIu64 " LIST, %" PRIu64 " GET, %" PRIu64
-			" HEAD, %" PRIu64 " retries, %s",
-			counts.backend[0] != '\0' ? counts.backend : "nothing",
-			counts.lists, counts.gets, counts.heads, counts.retries,
-			human_bytes(counts.bytes, HUMAN_BINARY, size));
-	}
+	session.out_of_memory = !suffices(&session, answer);
 	outputs->interrupted = session.interrupted;
 	outputs->spoilt |= session.interrupted != 0;
 	progress_end();
-	check_columns(&session);
-	hint_near(&session);
-	end(&session);
-	partial = session.status == STATUS_PARTIAL;
-	if (!outputs_finish(outputs, session.answered, complain, &session)) {
+	if (!suffices(&session, finish)) {
 		session.status = STATUS_FAILED;
-		outputs->is_incomplete = true;
+		outputs->is_incomplete = outputs->spoilt = true;
+		if (error_looks != NULL)
+			message_out_of_memory();
 	}
-	if (error_looks != NULL)
-		print_result(&session, partial);
-	status = session.status;
 	for (size_t i = 0; i < session.checkpoint_count; i++)
 		fsdp_checkpoint_free(session.checkpoints[i]);
 	fsdp_recordings_free(session.recordings);
-	fsdp_discover_free(session.below);
-	free(session.checkpoints);
-	free(session.provenance.arguments);
-	collected_done(&session.collected);
-	return status;
+	memory_release(mark);
+	return session.status;
 }
 
-char *run_document(
-	struct run *run, const char *format, char **words, int count, size_t *ret_size)
+struct text run_document(struct run *run, const char *format, char **words, int count)
 {
 	struct arguments arguments = { .commands = run->commands, .typed = words + 1 };
-	struct usage usage = { "", "" };
+	struct usage usage = { .end = run->session->end };
 	struct inputs inputs = { 0 };
-	struct outputs outputs = { .keeper = run->session->outputs };
-	struct sink *sink = outputs.sinks = calloc(1, sizeof *sink);
 	const struct looks looks = { 0 };
-	char *text = NULL;
-	bool good = sink != NULL &&
-		    arguments_read(count, words, &arguments, &usage) == ARGUMENTS_RUN &&
-		    inputs_collect(&inputs, &arguments, &usage) == USAGE_GOOD;
+	struct outputs outputs = { .keeper = run->session->outputs,
+		.out = out_new(out_format_find(format), NULL, &looks) };
+	struct text text;
 
-	if (good) {
-		inputs.options.remote = helper_remote();
-		inputs.options.belongs = outputs_keep;
-		inputs.options.belongs_context = outputs.keeper;
-		outputs.count = 1;
-		sink->format = out_format_find(format);
-		sink->stream = open_memstream(&text, ret_size);
-		outputs.out = sink->stream == NULL
-				      ? NULL
-				      : out_new(sink->format, sink->stream, &looks);
-		good = outputs.out != NULL;
-	}
-	if (good)
-		session_run(&arguments, &inputs, &outputs, NULL);
-	good = good && sink->stream == NULL && !outputs.is_incomplete;
-	outputs_done(&outputs);
-	inputs_done(&inputs);
-	arguments_done(&arguments);
-	if (good)
-		return text;
-	free(text);
-	return NULL;
+	arguments_read(count, words, &arguments, &usage);
+	inputs_collect(&inputs, &arguments, &usage);
+	inputs.options.remote = helper_remote();
+	inputs.options.belongs = outputs_keep;
+	inputs.options.belongs_context = outputs.keeper;
+	session_run(&arguments, &inputs, &outputs, NULL);
+	if (outputs.is_incomplete)
+		memory_fail();
+	text = out_take(outputs.out);
+	out_free(outputs.out);
+	return text;
 }

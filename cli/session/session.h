@@ -24,8 +24,15 @@ bool refuse(struct run *run, const char *hint, const char *format, ...)
 /* How the library opens something else for this run: with its limits and servers. */
 struct fsdp_options run_opens(const struct run *run);
 
-/* Compiles the selectors, which belong to the run. It ends where they are wrong. */
+/* For memory_owns. */
+release_function release_error, release_checkpoint, release_overview, release_discover,
+	release_document;
+
+/* Compiles the selectors, which belong to the run. It ends where they are wrong; the
+ * message begins with `before`. */
 struct selection *run_selection(struct run *run);
+struct selection *run_selection_of(
+	struct run *run, const struct select_options *options, const char *before);
 
 /* After matching: a pattern that was given up makes the answer partial. */
 int answer_selection_status(

@@ -110,9 +110,24 @@ static void report_progress(void *context, uint64_t done_bytes, uint64_t total_b
 	__atomic_store_n(&progress->read, done_bytes, __ATOMIC_RELAXED);
 }
 
+RELEASE(release_verify, fsdp_verify_free)
+RELEASE(release_audit, fsdp_audit_free)
+RELEASE(release_scan, fsdp_scan_free)
+RELEASE(release_pairs, fsdp_weight_set_pairs_free)
+
+/* What was found on opening it stays. */
+_Noreturn static void fail_pass(struct run *run, struct fsdp_error *error)
+{
+	if (error == NULL)
+		memory_fail();
+	memory_owns(error, release_error);
+	collected_checkpoint(run->collected, run->checkpoint, run->input, true);
+	run_fail(run, error);
+}
+
 /* After a ceiling was reached the rest is still checked. */
-static bool run_verify(struct passes *passes, struct run *run, enum fsdp_level level,
-	const char *manifest, struct fsdp_error **ret_error)
+static void run_verify(struct passes *passes, struct run *run, enum fsdp_level level,
+	const char *manifest)
 {
 	struct fsdp_recording_progress progress = { 0 };
 	struct fsdp_verify_options options = {
@@ -134,18 +149,15 @@ static bool run_verify(struct passes *passes, struct run *run, enum fsdp_level l
 	if (level > FSDP_LEVEL_HEADERS)
 		progress_end();
 	if (good) {
+		memory_owns(passes->verify, release_verify);
 		passes->scope = fsdp_verify_coverage(passes->verify);
 		for (size_t i = 0; i < fsdp_verify_omitted_count(passes->verify); i++)
 			add_omitted(run, fsdp_verify_omitted(passes->verify, i));
-		return true;
+	} else if (error == NULL || fsdp_error_code(error) != FSDP_ERROR_LIMIT) {
+		fail_pass(run, error);
+	} else {
+		collected_own_error(run->collected, error, run->input);
 	}
-	if (error == NULL || fsdp_error_code(error) != FSDP_ERROR_LIMIT) {
-		*ret_error = error;
-		return false;
-	}
-	collected_error(run->collected, error, run->input);
-	fsdp_error_free(error);
-	return true;
 }
 
 /* ---- facts ---- */
@@ -160,8 +172,7 @@ static enum fsdp_level level_reached(const struct passes *passes, enum fsdp_leve
 	return passes->scope.level;
 }
 
-static bool audit_facts(struct passes *passes, struct run *run, enum fsdp_level level,
-	struct fsdp_error **ret_error)
+static void audit_facts(struct passes *passes, struct run *run, enum fsdp_level level)
 {
 	struct fsdp_audit_options options = {
 		.size = sizeof options,
@@ -172,8 +183,9 @@ static bool audit_facts(struct passes *passes, struct run *run, enum fsdp_level 
 		.path = answer_place(run),
 	};
 
-	if (!fsdp_audit_new(run->checkpoint, &options, &passes->audit, ret_error))
-		return false;
+	if (!fsdp_audit_new(run->checkpoint, &options, &passes->audit, &run->error))
+		fail_pass(run, run->error);
+	memory_owns(passes->audit, release_audit);
 	for (size_t i = 0; i < fsdp_audit_finding_count(passes->audit); i++)
 		collected_found(run->collected, fsdp_audit_finding(passes->audit, i),
 			run->input, true);
@@ -181,25 +193,14 @@ static bool audit_facts(struct passes *passes, struct run *run, enum fsdp_level 
 		add_omitted(run, fsdp_omitted(run->checkpoint, i));
 	for (size_t i = 0; i < fsdp_audit_omitted_count(passes->audit); i++)
 		add_omitted(run, fsdp_audit_omitted(passes->audit, i));
-	return true;
 }
 
-bool passes_run(struct passes *passes, struct run *run, enum fsdp_level level,
-	const char *manifest, struct fsdp_error **ret_error)
+void passes_run(struct passes *passes, struct run *run, enum fsdp_level level,
+	const char *manifest)
 {
-	bool good = level < FSDP_LEVEL_HEADERS ||
-		    run_verify(passes, run, level, manifest, ret_error);
-
-	if (good && audit_facts(passes, run, level, ret_error))
-		return true;
-	collected_checkpoint(run->collected, run->checkpoint, run->input, true);
-	return false;
-}
-
-void passes_done(struct passes *passes)
-{
-	fsdp_audit_free(passes->audit);
-	fsdp_verify_free(passes->verify);
+	if (level >= FSDP_LEVEL_HEADERS)
+		run_verify(passes, run, level, manifest);
+	audit_facts(passes, run, level);
 }
 
 /* ---- Checks several sets of weights in one directory ---- */
@@ -251,7 +252,7 @@ static struct text name_below(const struct sets *sets, const char *name, struct 
 	snprintf(path, sizeof path, "%s%s%s%.*s", sets->below, name,
 		rest.size != 0 ? "/" : "", (int)rest.size,
 		rest.size != 0 ? rest.data : "");
-	return collected_text(sets->run->collected, path);
+	return text_new(path);
 }
 
 static struct finding about_set(
@@ -275,11 +276,8 @@ static void report_models(
 		failure = collected_fail(collected,
 			fsdp_error_code_name(FSDP_ERROR_UNSUPPORTED), NULL,
 			"it cannot be opened, and was not judged");
-		if (failure != NULL) {
-			failure->input = sets->run->input;
-			failure->path =
-				name_below(sets, pair->second, (struct text){ 0 });
-		}
+		failure->input = sets->run->input;
+		failure->path = name_below(sets, pair->second, (struct text){ 0 });
 		return;
 	}
 	/* Errors of the second model, which is not what was opened. */
@@ -340,44 +338,50 @@ static void check_pair(const struct sets *sets, struct fsdp_weight_set_pair pair
 		fsdp_weight_set_loaders(sets->pairs));
 }
 
-static bool check_folder(
+static void check_folder(
 	struct run *run, const char *place, const char *below, bool data, bool others)
 {
 	struct fsdp_scan *survey = NULL;
 	struct fsdp_weight_set_pairs *pairs = NULL;
 	struct fsdp_error *error = NULL;
 	char path[PATH_BYTES];
+	size_t mark = memory_mark();
+	bool good;
 
 	if (snprintf(path, sizeof path, "%s%s%s", place, *below != '\0' ? "/" : "",
 		    below) >= (int)sizeof path ||
 		!has_several(path))
-		return true;
-	if (fsdp_scan_new(
-		    path, run->limits, run->limit_count, run->remote, &survey, &error) &&
-		fsdp_weight_set_pairs_new(survey, data, &pairs, &error)) {
+		return;
+	good = fsdp_scan_new(
+		path, run->limits, run->limit_count, run->remote, &survey, &error);
+	if (good) {
+		memory_owns(survey, release_scan);
+		good = fsdp_weight_set_pairs_new(survey, data, &pairs, &error);
+	}
+	if (good) {
 		const struct sets sets = { run, below, pairs, data, others };
+
+		memory_owns(pairs, release_pairs);
 		for (size_t i = 0; i < fsdp_weight_set_pair_count(pairs); i++)
 			check_pair(&sets, fsdp_weight_set_pair(pairs, i));
-	} else
-		collected_error(run->collected, error, run->input);
-	fsdp_error_free(error);
-	fsdp_weight_set_pairs_free(pairs);
-	fsdp_scan_free(survey);
-	return !run->collected->out_of_memory;
+	} else {
+		collected_own_error(run->collected, error, run->input);
+	}
+	memory_release(mark);
 }
 
 /* An actor and a critic are in the named directory, two sets of one model in the opened
  * one; and the directories that were entered on the way to the files count, too. */
-bool check_weight_sets(struct run *run, bool data, bool others)
+void check_weight_sets(struct run *run, bool data, bool others)
 {
 	const struct fsdp_checkpoint *checkpoint = run->checkpoint;
 	const char *place = answer_place(run);
 	struct fsdp_span file = { 0 };
 	char below[PATH_BYTES];
 
-	if (!check_folder(run, run->path, "", data, others) ||
-		(place != run->path && !check_folder(run, place, "", data, others)))
-		return false;
+	check_folder(run, run->path, "", data, others);
+	if (place != run->path)
+		check_folder(run, place, "", data, others);
 	if (checkpoint != NULL && fsdp_file_count(checkpoint) > 0)
 		file = fsdp_file(checkpoint, 0).path;
 	for (size_t i = 0; i < file.size && i + 1 < sizeof below; i++) {
@@ -385,10 +389,8 @@ bool check_weight_sets(struct run *run, bool data, bool others)
 			continue;
 		memcpy(below, file.data, i + 1);
 		below[i + 1] = '\0';
-		if (!check_folder(run, place, below, data, others))
-			return false;
+		check_folder(run, place, below, data, others);
 	}
-	return true;
 }
 
 /* ---- Checks an opened checkpoint as audit does ---- */
@@ -411,23 +413,22 @@ const char *reason_open(enum fsdp_rule_reason reason)
 	return texts[reason] != NULL ? texts[reason] : "some checks could not run";
 }
 
-bool opened_check(struct run *run, enum fsdp_level level, bool items,
-	enum fsdp_rule_reason *ret_open, struct fsdp_error **ret_error)
+void opened_check(struct run *run, enum fsdp_level level, bool items,
+	enum fsdp_rule_reason *ret_open)
 {
 	const char *family = fsdp_checkpoint_format(run->checkpoint).family;
 	bool reads = items || family == NULL || strcmp(family, "dcp") != 0;
 	const struct loading_options own = { .world = -1 };
 	struct loading_answer answer;
 	struct passes passes = { 0 };
-	bool good;
 
 	for (size_t i = 0; i < fsdp_checkpoint_error_count(run->checkpoint); i++)
 		collected_error(run->collected, fsdp_checkpoint_error(run->checkpoint, i),
 			run->input);
-	good = (level < FSDP_LEVEL_HEADERS || !reads ||
-		       run_verify(&passes, run, level, NULL, ret_error)) &&
-	       audit_facts(&passes, run, level, ret_error);
-	for (size_t i = 0; good && ret_open != NULL && i < fsdp_rule_count(); i++) {
+	if (level >= FSDP_LEVEL_HEADERS && reads)
+		run_verify(&passes, run, level, NULL);
+	audit_facts(&passes, run, level);
+	for (size_t i = 0; ret_open != NULL && i < fsdp_rule_count(); i++) {
 		const struct fsdp_rule *rule = fsdp_rule(i);
 		struct fsdp_rule_result result = fsdp_audit_result(passes.audit, i);
 
@@ -441,17 +442,13 @@ bool opened_check(struct run *run, enum fsdp_level level, bool items,
 			strcmp(rule->category, "between") != 0 && !rule_is_limit(rule))
 			*ret_open = result.reason;
 	}
-	passes_done(&passes);
-	if (good && level >= FSDP_LEVEL_HEADERS)
-		good = check_weight_sets(run, level >= FSDP_LEVEL_DATA, true);
+	if (level >= FSDP_LEVEL_HEADERS)
+		check_weight_sets(run, level >= FSDP_LEVEL_DATA, true);
 	report_failed_files(run);
 	/* Also where no headers are read, for what its own loader refuses is nothing to
 	 * resume from. */
-	if (good && reads) {
-		good = loading_check_own(&own, run, level >= FSDP_LEVEL_DATA, &answer);
-		loading_done(&answer);
-	}
-	return good;
+	if (reads)
+		loading_check_own(&own, run, level >= FSDP_LEVEL_DATA, &answer);
 }
 
 const char *collected_verdict(const struct collected *collected)

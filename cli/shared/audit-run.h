@@ -12,7 +12,6 @@
 /* Parameters of loaders, as NAME=VALUE was typed for them. */
 struct loader_choices {
 	struct fsdp_loader_setting *items; /* values are parts of what was typed */
-	char **names;
 	size_t count;
 };
 
@@ -47,15 +46,12 @@ struct loading_options {
 	struct texts choices; /* --loader-option: NAME=VALUE */
 };
 
-/* Whether it makes sense; else refuse() was called. */
-bool loading_prepare(const struct loading_options *options, struct run *run);
+/* Refuses what makes no sense. */
+void loading_prepare(const struct loading_options *options, struct run *run);
 
-/* Asks the loaders about the path of the run. False: *ret_error, or NULL if memory ended.
- * Free it with loading_done. */
-bool loading_check(const struct loading_options *options, struct run *run,
-	const struct expectation *expected, bool data, struct loading_answer *answer,
-	struct fsdp_error **ret_error);
-void loading_done(struct loading_answer *answer);
+/* Asks the loaders about the path of the run. The answer lives as long as the command. */
+void loading_check(const struct loading_options *options, struct run *run,
+	const struct expectation *expected, bool data, struct loading_answer *answer);
 
 /* Whether no loader was named: then it is that of the directory's own family. */
 bool loading_is_own(const struct loading_options *options);
@@ -64,8 +60,8 @@ bool loading_is_own(const struct loading_options *options);
 bool loading_names(const struct loading_options *options, const char *loader);
 
 /* Asks that one: what it refuses, or loads otherwise than it was saved, becomes a
- * finding. What is not known says nothing. False: out of memory. */
-bool loading_check_own(const struct loading_options *options, struct run *run, bool data,
+ * finding. What is not known says nothing. */
+void loading_check_own(const struct loading_options *options, struct run *run, bool data,
 	struct loading_answer *answer);
 
 extern const struct record loader_record;
@@ -87,18 +83,17 @@ struct passes {
 	struct fsdp_verify_coverage scope;
 };
 
-/* run->checkpoint must be there. False as for a command; passes_done also then. */
-bool passes_run(struct passes *passes, struct run *run, enum fsdp_level level,
-	const char *manifest, struct fsdp_error **ret_error);
-void passes_done(struct passes *passes);
+/* run->checkpoint must be there. What was found lives as long as the command. */
+void passes_run(struct passes *passes, struct run *run, enum fsdp_level level,
+	const char *manifest);
 
 /* Checks run->checkpoint, which must be open, as audit does with default options:
  * findings of opening it, of the passes, of sets of weights and of the loader of its own
  * kind go to run->collected. `items`: reads the items of DCP, which may be in thousands
  * of files, and checks its loader, which needs them. *ret_open, unless it is NULL: checks
- * that could not be evaluated. False as for a command. */
-bool opened_check(struct run *run, enum fsdp_level level, bool items,
-	enum fsdp_rule_reason *ret_open, struct fsdp_error **ret_error);
+ * that could not be evaluated. */
+void opened_check(struct run *run, enum fsdp_level level, bool items,
+	enum fsdp_rule_reason *ret_open);
 
 /* Why a verdict is partial, and what completes it. */
 const char *reason_open(enum fsdp_rule_reason reason);
@@ -112,7 +107,7 @@ const char *collected_verdict(const struct collected *collected);
 /* Finds sets of weights that differ, in the directory of the run and in those that were
  * entered from there (FI1012): each loader takes one and ignores the
  * others. `data`: compares their bytes. `others`: also checks further models, a critic
- * with its actor. False: out of memory. */
-bool check_weight_sets(struct run *run, bool data, bool others);
+ * with its actor. */
+void check_weight_sets(struct run *run, bool data, bool others);
 
 #endif

@@ -69,18 +69,18 @@ bool expectation_open_list(struct expectation *expectation, const struct run *ru
 		!fsdp_document_open(run->remote, path, run->limits, run->limit_count,
 			&expectation->document, ret_error))
 		return false;
+	memory_owns(expectation->document, release_document);
 	root = fsdp_document_root(expectation->document);
 	expectation->names = find_names(root);
 	if (!text_is(text_of_span(fsdp_document_get(root, "format").text),
 		    text_of("fsdp-plan")) &&
 		are_names(expectation->names))
 		return true;
-	fsdp_document_free(expectation->document);
 	expectation->document = NULL;
 	return false;
 }
 
-bool expectation_open(
+void expectation_open(
 	struct expectation *expectation, struct run *run, const char *path, bool lists)
 {
 	struct fsdp_options options = run_opens(run);
@@ -91,7 +91,7 @@ bool expectation_open(
 	expectation->path = path;
 	if (path == NULL ||
 		(lists && expectation_open_list(expectation, run, path, &error)))
-		return true;
+		return;
 	/* A list that is too long is not a checkpoint either. */
 	good = error == NULL || fsdp_error_code(error) != FSDP_ERROR_LIMIT;
 	if (good) {
@@ -100,32 +100,29 @@ bool expectation_open(
 		good = fsdp_checkpoint_open(
 			&path, 1, &options, &expectation->checkpoint, &error);
 	}
+	if (error != NULL)
+		memory_owns(error, release_error);
+	if (good)
+		memory_owns(expectation->checkpoint, release_checkpoint);
+	else if (error == NULL)
+		memory_fail();
 	/* What was not read of it would not be expected. */
 	if (good && fsdp_checkpoint_error_count(expectation->checkpoint) > 0) {
 		const struct fsdp_error *part =
 			fsdp_checkpoint_error(expectation->checkpoint, 0);
 
-		refuse(run, fsdp_error_hint(part), "%s: cannot be read completely: %s",
-			path, fsdp_error_message(part));
-		return false;
+		run_refuse(run, fsdp_error_hint(part),
+			"%s: cannot be read completely: %s", path,
+			fsdp_error_message(part));
 	}
 	if (!good)
-		refuse(run,
-			error != NULL && fsdp_error_hint(error) != NULL &&
+		run_refuse(run,
+			fsdp_error_hint(error) != NULL &&
 					/* A line to type about that file. */
 					strstr(fsdp_error_hint(error), "FILE") == NULL
 				? fsdp_error_hint(error)
 				: "a JSON list of names, a checkpoint, or a sharding plan",
-			"%s: %s", path,
-			error != NULL ? fsdp_error_message(error) : "out of memory");
-	fsdp_error_free(error);
-	return good;
-}
-
-void expectation_done(struct expectation *expectation)
-{
-	fsdp_document_free(expectation->document);
-	fsdp_checkpoint_free(expectation->checkpoint);
+			"%s: %s", path, fsdp_error_message(error));
 }
 
 /* ---- what is wanted ---- */
@@ -215,7 +212,6 @@ bool expectation_is_base(const struct expectation *expectation, const struct run
 		is_base = !wanted_at(&wanted_list, i, &wanted) ||
 			  fsdp_tensor_find(checkpoint, span_of_text(wanted.name)) ==
 				  FSDP_NONE;
-	name_buffer_done(&wanted_list.buffer);
 	return is_base;
 }
 
@@ -253,33 +249,19 @@ static void list_wanted(struct wanted_list *wanted_list, struct expected_list *l
 	}
 }
 
-bool expectation_list(
+void expectation_list(
 	const struct expectation *expectation, struct expected_list *ret_list)
 {
 	struct wanted_list wanted_list = wanted_by(expectation);
 	size_t names, shapes;
-	bool good = true;
 
 	if (expectation->path == NULL)
-		return true;
+		return;
 	list_wanted(&wanted_list, ret_list, &names, &shapes);
-	ret_list->names = malloc(names + 1);
-	ret_list->shapes = calloc(shapes + 1, sizeof *ret_list->shapes);
-	ret_list->items = calloc(ret_list->count + 1, sizeof *ret_list->items);
-	good = ret_list->names != NULL && ret_list->shapes != NULL &&
-	       ret_list->items != NULL && !wanted_list.buffer.failed;
-	if (good)
-		list_wanted(&wanted_list, ret_list, &names, &shapes);
-	good = good && !wanted_list.buffer.failed;
-	name_buffer_done(&wanted_list.buffer);
-	return good;
-}
-
-void expected_list_done(struct expected_list *list)
-{
-	free(list->items);
-	free(list->names);
-	free(list->shapes);
+	ret_list->names = memory_new(names, 1);
+	ret_list->shapes = memory_new(shapes, sizeof *ret_list->shapes);
+	ret_list->items = memory_new(ret_list->count, sizeof *ret_list->items);
+	list_wanted(&wanted_list, ret_list, &names, &shapes);
 }
 
 /* ---- Reads renames, and sizes that a map of names uses ---- */
@@ -310,40 +292,27 @@ static bool parse_size(const char *typed, struct fsdp_named_size *ret_size)
 	return true;
 }
 
-bool typed_names_parse(struct typed_names *names, const struct texts *renames,
-	const struct texts *sizes, const char **ret_wrong)
-{
-	*ret_wrong = NULL;
-	names->renames = calloc(renames->count + 1, sizeof *names->renames);
-	names->sizes = calloc(sizes->count + 1, sizeof *names->sizes);
-	names->rename_count = renames->count;
-	names->size_count = sizes->count;
-	if (names->renames == NULL || names->sizes == NULL)
-		return false;
-	for (size_t i = 0; i < renames->count && *ret_wrong == NULL; i++)
-		if (!parse_rename(renames->items[i], &names->renames[i]))
-			*ret_wrong = renames->items[i];
-	for (size_t i = 0; i < sizes->count && *ret_wrong == NULL; i++)
-		if (!parse_size(sizes->items[i], &names->sizes[i]))
-			*ret_wrong = sizes->items[i];
-	return true;
-}
-
-RELEASE(release_names, typed_names_done)
-
-void typed_names_of_run(struct run *run, const struct texts *renames,
+void typed_names_parse(struct run *run, const struct texts *renames,
 	const struct texts *sizes, struct typed_names *ret_names)
 {
-	struct typed_names *names = run_memory(run, 1, sizeof *names);
-	const char *wrong;
+	size_t count = renames != NULL ? renames->count : 0;
+	const char *wrong = NULL;
 
-	run_owns(run, names, release_names);
-	run_must(run, typed_names_parse(names, renames, sizes, &wrong));
+	*ret_names = (struct typed_names){ memory_new(count, sizeof *ret_names->renames),
+		memory_new(sizes->count, sizeof *ret_names->sizes), count, sizes->count };
+	for (size_t i = 0; i < count && wrong == NULL; i++)
+		if (!parse_rename(renames->items[i], &ret_names->renames[i]))
+			wrong = renames->items[i];
+	for (size_t i = 0; i < sizes->count && wrong == NULL; i++)
+		if (!parse_size(sizes->items[i], &ret_names->sizes[i]))
+			wrong = sizes->items[i];
+	if (wrong != NULL && renames == NULL)
+		run_refuse(run, "example: --size=num_attention_heads=32",
+			"%s is not NAME=N of --size", wrong);
 	if (wrong != NULL)
 		run_refuse(run,
 			"example: --rename=encoder=model.encoder and --size=num_attention_heads=32",
 			"%s is not FROM=TO of --rename, nor NAME=N of --size", wrong);
-	*ret_names = *names;
 }
 
 void note_idle_renames(struct run *run, const struct texts *renames, uint64_t idle)
@@ -353,10 +322,4 @@ void note_idle_renames(struct run *run, const struct texts *renames, uint64_t id
 			run_note(run,
 				"--rename=%s: no name is equal to it or has it as prefix",
 				renames->items[i]);
-}
-
-void typed_names_done(struct typed_names *names)
-{
-	free(names->renames);
-	free(names->sizes);
 }

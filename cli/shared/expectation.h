@@ -22,11 +22,10 @@ struct expectation {
 bool expectation_open_list(struct expectation *expectation, const struct run *run,
 	const char *path, struct fsdp_error **ret_error);
 
-/* A list of names is taken only if `lists`. False: it is wrong, and refuse() was called.
- */
-bool expectation_open(
+/* A list of names is taken only if `lists`. Refuses what is neither. What is opened lives
+ * as long as the command. */
+void expectation_open(
 	struct expectation *expectation, struct run *run, const char *path, bool lists);
-void expectation_done(struct expectation *expectation);
 
 /* A tensor that is asked for. */
 struct expected_tensor {
@@ -68,10 +67,8 @@ struct expected_list {
 	int64_t *shapes;
 };
 
-/* False: out of memory. */
-bool expectation_list(
+void expectation_list(
 	const struct expectation *expectation, struct expected_list *ret_list);
-void expected_list_done(struct expected_list *list);
 
 /* What FROM=TO of --rename and NAME=N of --size stand for. All zero is empty. */
 struct typed_names {
@@ -80,14 +77,9 @@ struct typed_names {
 	size_t rename_count, size_count;
 };
 
-/* *ret_wrong: an option that is neither, or NULL. Texts are borrowed from the options.
- * False: out of memory. */
-bool typed_names_parse(struct typed_names *names, const struct texts *renames,
-	const struct texts *sizes, const char **ret_wrong);
-void typed_names_done(struct typed_names *names);
-
-/* Those of a command with `perform`, which refuses what is wrong: of the run. */
-void typed_names_of_run(struct run *run, const struct texts *renames,
+/* Texts are borrowed from the options. Refuses what is wrong. renames NULL: the command
+ * has none. */
+void typed_names_parse(struct run *run, const struct texts *renames,
 	const struct texts *sizes, struct typed_names *ret_names);
 
 /* A note for each rename that met no name; bit n of `idle`: the n-th of the first 64. */

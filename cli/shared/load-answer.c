@@ -50,9 +50,9 @@ static const struct fsdp_loader_option *find_option(
 	return NULL;
 }
 
-/* Whether each is of a parameter of one of these loaders, with a value that it takes;
- * else refuse() was called. */
-static bool loader_choices_prepare(const struct texts *typed, const char *const *loaders,
+/* Each is of a parameter of one of these loaders, with a value that it takes; others are
+ * refused. */
+static void loader_choices_prepare(const struct texts *typed, const char *const *loaders,
 	size_t loader_count, struct run *run)
 {
 	for (size_t i = 0; i < typed->count; i++) {
@@ -64,7 +64,7 @@ static bool loader_choices_prepare(const struct texts *typed, const char *const 
 			find_option(name, loaders, loader_count, list);
 
 		if (option == NULL)
-			return !refuse(run, list[0] != '\0' ? list : "omit it",
+			run_refuse(run, list[0] != '\0' ? list : "omit it",
 				"--loader-option=%s: %s %.*s", text,
 				loader_count == 1 ? "this loader has no option"
 						  : "none of these loaders has an option",
@@ -74,37 +74,30 @@ static bool loader_choices_prepare(const struct texts *typed, const char *const 
 		list[0] = '\0';
 		for (size_t k = 0; option->words != NULL && option->words[k] != NULL; k++)
 			add(list, &at, "%s%s", k > 0 ? ", " : "", option->words[k]);
-		return !refuse(run,
+		run_refuse(run,
 			option->is_count ? "a number, such as 2"
 			: at > 0         ? list
 					 : "NAME=VALUE",
 			"--loader-option=%s: %s takes another value", text, option->name);
 	}
-	return true;
 }
 
-/* As the library takes them. False: out of memory; to be freed in any case. */
-static bool loader_choices_parse(
+/* As the library takes them. */
+static void loader_choices_parse(
 	const struct texts *typed, struct loader_choices *ret_choices)
 {
 	*ret_choices = (struct loader_choices){
-		.items = calloc(typed->count + 1, sizeof *ret_choices->items),
-		.names = calloc(typed->count + 1, sizeof *ret_choices->names),
+		.items = memory_new(typed->count, sizeof *ret_choices->items),
+		.count = typed->count,
 	};
-	if (ret_choices->items == NULL || ret_choices->names == NULL)
-		return false;
 	for (size_t i = 0; i < typed->count; i++) {
 		size_t size = strcspn(typed->items[i], "=");
-		char *name = strndup(typed->items[i], size);
 
-		if (name == NULL)
-			return false;
-		ret_choices->names[i] = name;
-		ret_choices->items[i] = (struct fsdp_loader_setting){ .name = name,
-			.value = typed->items[i] + size + 1 };
-		ret_choices->count++;
+		ret_choices->items[i] = (struct fsdp_loader_setting){
+			.name = memory_copy(typed->items[i], size),
+			.value = typed->items[i] + size + 1,
+		};
 	}
-	return true;
 }
 
 /* ---- the answer ---- */
@@ -155,45 +148,43 @@ static size_t list_loaders(const struct loading_options *options, const char **n
 	return count;
 }
 
-bool loading_prepare(const struct loading_options *options, struct run *run)
+void loading_prepare(const struct loading_options *options, struct run *run)
 {
 	const char *names[LOADERS_MOST];
 	size_t count = list_loaders(options, names);
 
 	if (options->loaders.count > 1 &&
 		(has_word(options, "auto") || has_word(options, "none")))
-		return !refuse(run, "example: --for=hf,peft",
+		run_refuse(run, "example: --for=hf,peft",
 			"--for=%s excludes other loaders",
 			has_word(options, "auto") ? "auto" : "none");
 	if (count == 0 && (options->world >= 0 || options->version != NULL ||
 				  options->choices.count > 0))
-		return !refuse(run, "example: --for=deepspeed --world=8",
+		run_refuse(run, "example: --for=deepspeed --world=8",
 			"--world, --loader-version and --loader-option exclude --for=none");
-	if (!loader_choices_prepare(&options->choices, names, count, run))
-		return false;
+	loader_choices_prepare(&options->choices, names, count, run);
 	if (options->version == NULL)
-		return true;
+		return;
 	for (size_t i = 0; i < count; i++)
 		if (fsdp_loader_has_version(names[i], options->version))
-			return true;
-	return !refuse(run, "without it the newest release that is known counts",
+			return;
+	run_refuse(run, "without it the newest release that is known counts",
 		"--loader-version=%s: no rules of this release are known",
 		options->version);
 }
 
-static bool fill_loader(
+static void fill_loader(
 	const struct fsdp_load_result *result, int64_t world, struct shown_loader *shown)
 {
 	*shown = (struct shown_loader){
 		.result = *result,
 		.verdict = fsdp_load_verdict_name(result->verdict),
-		.reasons = calloc(result->reason_count + 2, sizeof *shown->reasons),
+		.reasons = memory_new(result->reason_count + 2, sizeof *shown->reasons),
 		.reason_count = result->reason_count,
 		.world = world > 0 ? world : FSDP_ABSENT,
 	};
-	for (size_t i = 0; shown->reasons != NULL && i < result->reason_count; i++)
+	for (size_t i = 0; i < result->reason_count; i++)
 		shown->reasons[i] = result->reasons[i];
-	return shown->reasons != NULL;
 }
 
 /* Whether an error says of the stored tensors that they are not those of the model. No
@@ -243,26 +234,25 @@ static enum fsdp_load_verdict doubt(
 	shown->verdict = fsdp_load_verdict_name(FSDP_LOAD_NOT_JUDGED);
 	shown->reasons[shown->reason_count++] = (struct fsdp_load_reason){
 		.code = "audit-error",
-		.message = collected_text(run->collected, text).data,
+		.message = memory_text(text),
 	};
 	return FSDP_LOAD_NOT_JUDGED;
 }
 
 /* Of all loaders most are not meant: then the status is that of the audit. */
-static bool fill_answer(struct loading_answer *answer,
+static void fill_answer(struct loading_answer *answer,
 	const struct loading_options *options, struct run *run)
 {
 	bool all = loading_names(options, "all");
 	size_t count = answer->loads != NULL ? fsdp_load_check_count(answer->loads) : 0;
 
-	answer->loaders = calloc(count + 1, sizeof *answer->loaders);
-	for (; answer->loaders != NULL && answer->count < count; answer->count++) {
+	answer->loaders = memory_new(count, sizeof *answer->loaders);
+	for (; answer->count < count; answer->count++) {
 		const struct fsdp_load_result *result =
 			fsdp_load_check_result(answer->loads, answer->count);
 		enum fsdp_load_verdict verdict;
 
-		if (!fill_loader(result, options->world, &answer->loaders[answer->count]))
-			return false;
+		fill_loader(result, options->world, &answer->loaders[answer->count]);
 		verdict = doubt(run, result->verdict, &answer->loaders[answer->count]);
 		/* Facts that the files do not contain make the answer partial. */
 		if (!all)
@@ -271,7 +261,6 @@ static bool fill_answer(struct loading_answer *answer,
 				: verdict == FSDP_LOAD_NOT_JUDGED ? STATUS_PARTIAL
 								  : STATUS_BAD);
 	}
-	return answer->loaders != NULL;
 }
 
 /* Whether an error was collected for this checkpoint; `between`: or what differs from
@@ -308,6 +297,8 @@ static bool was_reported(const struct run *run, struct fsdp_error **error)
 	return true;
 }
 
+RELEASE(release_loads, fsdp_load_check_free)
+
 static bool ask(const struct loading_options *options, struct run *run, const char *path,
 	const struct expected_list *expected, bool data, struct loading_answer *answer,
 	struct fsdp_error **ret_error)
@@ -335,6 +326,8 @@ static bool ask(const struct loading_options *options, struct run *run, const ch
 		return was_reported(run, ret_error);
 	run_all = fsdp_load_check_new(survey, &request, &answer->loads, ret_error);
 	fsdp_scan_free(survey);
+	if (run_all)
+		memory_owns(answer->loads, release_loads);
 	return run_all;
 }
 
@@ -363,7 +356,6 @@ static bool has_segment(const struct fsdp_checkpoint *base, const char *segment)
 		found = name.data == NULL ||
 			memmem(name.data, name.size, segment, strlen(segment)) != NULL;
 	}
-	name_buffer_done(&buffer);
 	return found;
 }
 
@@ -405,7 +397,6 @@ static bool is_comparable(
 			like += of == 1 && has_segment(base, segment);
 		}
 	}
-	name_buffer_done(&buffer);
 	return !has_segment(base, ".experts.") &&
 	       (shared > 0 || twice > 0 || (like == 0 && of > 0));
 }
@@ -429,22 +420,19 @@ static void open_base(const struct run *run, const char *place, char *path, size
 		fsdp_error_free(error);
 		return;
 	}
+	memory_owns(base, release_checkpoint);
 	if (fsdp_checkpoint_error_count(base) == 0 &&
 		is_comparable(run->checkpoint, base))
 		*ret_base = (struct expectation){ .path = path, .checkpoint = base };
-	else
-		fsdp_checkpoint_free(base);
 }
 
-bool loading_check(const struct loading_options *options, struct run *run,
-	const struct expectation *expected, bool data, struct loading_answer *answer,
-	struct fsdp_error **ret_error)
+void loading_check(const struct loading_options *options, struct run *run,
+	const struct expectation *expected, bool data, struct loading_answer *answer)
 {
 	struct expected_list list = { 0 };
 	struct expectation base = { 0 };
 	const char *place = answer_place(run);
 	char path[4096];
-	bool done;
 
 	/* torch.load takes a file: the only one that was found. */
 	if (options->loaders.count == 1 && has_word(options, "weights_only") &&
@@ -460,7 +448,7 @@ bool loading_check(const struct loading_options *options, struct run *run,
 	}
 	*answer = (struct loading_answer){ .status = STATUS_GOOD };
 	if (loading_is_own(options) || has_word(options, "none"))
-		return true;
+		return;
 	/* It begins at the run, also where another step than the one it takes is opened.
 	 */
 	if (options->loaders.count == 1 && has_word(options, "deepspeed"))
@@ -468,13 +456,10 @@ bool loading_check(const struct loading_options *options, struct run *run,
 	if (expected->path == NULL && options->loaders.count == 1 &&
 		has_word(options, "peft"))
 		open_base(run, place, path, sizeof path, &base);
-	done = loader_choices_parse(&options->choices, &answer->choices) &&
-	       expectation_list(base.path != NULL ? &base : expected, &list) &&
-	       ask(options, run, place, &list, data, answer, ret_error) &&
-	       fill_answer(answer, options, run);
-	expected_list_done(&list);
-	fsdp_checkpoint_free(base.checkpoint);
-	return done;
+	loader_choices_parse(&options->choices, &answer->choices);
+	expectation_list(base.path != NULL ? &base : expected, &list);
+	run_must(run, ask(options, run, place, &list, data, answer, &run->error));
+	fill_answer(answer, options, run);
 }
 
 /* ---- the loader of the directory's own family ---- */
@@ -511,7 +496,7 @@ static bool join_same(const struct run *run, const struct fsdp_load_reason *reas
 				continue;
 			finding->severity = severity;
 			if (same[k].is_of_file && reason->way_out != NULL)
-				finding->fix = collected_text(collected, reason->way_out);
+				finding->fix = text_new(reason->way_out);
 			return true;
 		}
 	return false;
@@ -565,8 +550,8 @@ static bool run_own_loader(const struct loading_options *options, struct run *ru
 
 	open_base(run, place, path, sizeof path, &base);
 	answer->has_base = base.path != NULL;
-	good = expectation_list(&base, &list) &&
-	       ask(options, run, run->path, &list, data, answer, ret_error);
+	expectation_list(&base, &list);
+	good = ask(options, run, run->path, &list, data, answer, ret_error);
 	/* A run has its steps below it: the loader of Hugging Face begins at a step, that
 	 * of DeepSpeed at the run. */
 	if (good && place != run->path && answer->loads != NULL &&
@@ -574,44 +559,39 @@ static bool run_own_loader(const struct loading_options *options, struct run *ru
 			(step_of_path(place) >= 0 &&
 				strcmp(fsdp_load_check_result(answer->loads, 0)->loader,
 					"hf") == 0))) {
-		fsdp_load_check_free(answer->loads);
 		answer->loads = NULL;
 		good = ask(options, run, place, &list, data, answer, ret_error);
 	}
-	expected_list_done(&list);
-	fsdp_checkpoint_free(base.checkpoint);
 	return good;
 }
 
-bool loading_check_own(const struct loading_options *options, struct run *run, bool data,
+void loading_check_own(const struct loading_options *options, struct run *run, bool data,
 	struct loading_answer *answer)
 {
 	struct fsdp_error *error = NULL;
 	const struct fsdp_load_result *result;
-	bool good;
 
 	*answer = (struct loading_answer){ .status = STATUS_GOOD, .is_own = true };
 	if (!loading_is_own(options) || run->path_count > 1)
-		return true;
-	if (!loader_choices_parse(&options->choices, &answer->choices))
-		return false;
+		return;
+	loader_choices_parse(&options->choices, &answer->choices);
 	if (!run_own_loader(options, run, data, answer, &error)) {
-		good = error != NULL && fsdp_error_code(error) != FSDP_ERROR_MEMORY;
-		if (good && run->checkpoint != NULL && !was_reported(run, &error) &&
+		if (error == NULL || fsdp_error_code(error) == FSDP_ERROR_MEMORY)
+			memory_fail();
+		if (run->checkpoint != NULL && !was_reported(run, &error) &&
 			fsdp_error_code(error) != FSDP_ERROR_LIMIT) {
-			collected_error(run->collected, error, run->input);
+			collected_own_error(run->collected, error, run->input);
 			run->status = status_worse(run->status, STATUS_PARTIAL);
+		} else {
+			fsdp_error_free(error);
 		}
-		fsdp_error_free(error);
-		return good;
+		return;
 	}
 	result = answer->loads != NULL ? fsdp_load_check_result(answer->loads, 0) : NULL;
 	if (result == NULL)
-		return true;
-	answer->loaders = calloc(2, sizeof *answer->loaders);
-	if (answer->loaders == NULL ||
-		!fill_loader(result, options->world, &answer->loaders[0]))
-		return false;
+		return;
+	answer->loaders = memory_new(1, sizeof *answer->loaders);
+	fill_loader(result, options->world, &answer->loaders[0]);
 	answer->count++;
 	if (doubt(run, result->verdict, &answer->loaders[0]) == FSDP_LOADS) {
 		struct collected *collected = run->collected;
@@ -628,21 +608,6 @@ bool loading_check_own(const struct loading_options *options, struct run *run, b
 				collected->findings[i].severity = SEVERITY_WARNING;
 	}
 	find_own(result, run);
-	return true;
-}
-
-void loading_done(struct loading_answer *answer)
-{
-	for (size_t i = 0; answer->loaders != NULL && i <= answer->count; i++)
-		free(answer->loaders[i].reasons);
-	free(answer->loaders);
-	fsdp_load_check_free(answer->loads);
-	struct loader_choices *choices = &answer->choices;
-	for (size_t i = 0; i < choices->count; i++)
-		free(choices->names[i]);
-	free(choices->names);
-	free(choices->items);
-	*choices = (struct loader_choices){ 0 };
 }
 
 /* ---- the answer ---- */

@@ -231,6 +231,8 @@ static uint32_t place_module(struct module_tree *tree, uint32_t index)
 
 /* ---- sizes ---- */
 
+RELEASE(release_shares, fsdp_rank_bytes_free)
+
 static void sum_sizes(struct module_tree *tree)
 {
 	struct fsdp_rank_bytes *shares = NULL;
@@ -240,6 +242,8 @@ static void sum_sizes(struct module_tree *tree)
 	run_must(tree->run,
 		!tree->wanted.rank_bytes ||
 			fsdp_rank_bytes_new(tree->run->checkpoint, &shares, NULL));
+	if (shares != NULL)
+		run_owns(tree->run, shares, release_shares);
 	for (size_t i = 0; i < tree->shown_count; i++) {
 		struct fsdp_module module = module_at(tree, tree->shown[i].module);
 
@@ -247,7 +251,6 @@ static void sum_sizes(struct module_tree *tree)
 			shares != NULL ? fsdp_rank_bytes_of(shares, tree->shown[i].module)
 				       : FSDP_UNKNOWN };
 	}
-	fsdp_rank_bytes_free(shares);
 }
 
 struct sums module_tree_sums(const struct module_tree *tree, size_t index)

@@ -54,15 +54,15 @@ static void add_files(struct fsdp_digester *digester,
 	}
 }
 
-/* The first half of the digest. NULL: out of memory. */
-static const char *end_digest(struct run *run, struct fsdp_digester *digester)
+/* The first half of the digest. */
+static const char *end_digest(struct fsdp_digester *digester)
 {
 	unsigned char digest[FSDP_DIGEST_BYTES];
 	char text[HEX_ROOM], hex[HEX_ROOM];
 
 	fsdp_digester_end(digester, digest);
 	snprintf(text, sizeof text, "%.16s", hex_text(digest, hex).data);
-	return collected_text(run->collected, text).data;
+	return memory_text(text);
 }
 
 const char *files_state(struct run *run)
@@ -70,12 +70,12 @@ const char *files_state(struct run *run)
 	struct fsdp_digester *digester = fsdp_digester_new();
 
 	if (digester == NULL)
-		return NULL;
+		memory_fail();
 	add_files(digester, run->checkpoint, run->path);
-	return end_digest(run, digester);
+	return end_digest(digester);
 }
 
-bool partial_init(struct part_facts *partial, struct run *run, const char *request,
+void partial_init(struct part_facts *partial, struct run *run, const char *request,
 	const struct selection *selection, const uint32_t *tensors, size_t count)
 {
 	const struct common_options *common = run->common;
@@ -85,13 +85,13 @@ bool partial_init(struct part_facts *partial, struct run *run, const char *reque
 	*partial = (struct part_facts){ .part = common->part_number,
 		.parts = common->part_count };
 	if (common->part_count == 0)
-		return true;
-	digester = fsdp_digester_new();
-	if (digester == NULL)
-		return false;
+		return;
 	if (common->part_from != NULL)
 		run_note(run, "part %" PRIu32 " of %" PRIu32 " (from %s)",
 			common->part_number, common->part_count, common->part_from);
+	digester = fsdp_digester_new();
+	if (digester == NULL)
+		memory_fail();
 	add_text(digester, fsdp_version());
 	add_text(digester, run->command->name);
 	add_text(digester, request);
@@ -111,10 +111,9 @@ bool partial_init(struct part_facts *partial, struct run *run, const char *reque
 		add_text(digester, run->limits[i].name);
 		add_number(digester, run->limits[i].value);
 	}
-	partial->of = end_digest(run, digester);
+	partial->of = end_digest(digester);
 	snprintf(text, sizeof text, "%.*s", (int)strcspn(request, "\n"), request);
-	partial->request = collected_text(run->collected, text).data;
-	return partial->of != NULL && partial->request != NULL;
+	partial->request = memory_text(text);
 }
 
 #define PARTIAL struct part_facts
@@ -215,7 +214,7 @@ static bool fits_record(
 }
 
 void part_result_read(const struct record *record, struct fsdp_document_value from,
-	void *object, struct collected *copies)
+	void *object, bool copies)
 {
 	for (size_t i = 0; i < record->count; i++) {
 		const struct column *field = &record->fields[i];
@@ -224,8 +223,8 @@ void part_result_read(const struct record *record, struct fsdp_document_value fr
 		struct text text = text_of_span(value.text);
 		unsigned number = 0;
 
-		if (text.data != NULL && copies != NULL)
-			text = collected_text(copies, text.data);
+		if (text.data != NULL && copies)
+			text = text_new(text.data);
 		if (field->type == FIELD_FIELDS)
 			part_result_read(field->of, from, at, copies);
 		else if (value.kind == FSDP_DOCUMENT_ABSENT || field->by == BY_GET)
@@ -315,8 +314,6 @@ static bool check_end(struct part_result *result, uint64_t sum)
 	part_result_read(&partial_record, partial, &result->facts, NULL);
 	return result->facts.part - 1 < result->facts.parts;
 }
-
-RELEASE(release_document, fsdp_document_free)
 
 /* Whether it is the complete result of a part. */
 static bool open_result(struct part_result *result, struct run *run)
@@ -438,14 +435,12 @@ void parts_open(struct joined_parts *joined, struct run *run)
 		struct fsdp_document_value from = fsdp_document_item(inputs, i);
 		uint32_t id = collected_input(collected, "", "");
 
-		run_must(run, id != UINT32_MAX);
 		part_result_read(&input_object, from, &collected->inputs[id], collected);
 		collected->inputs[id].id = id;
 		if (fsdp_document_get(from, "status").kind != FSDP_DOCUMENT_ABSENT)
 			collected->inputs[id].status = STATUS_GOOD;
 	}
 	run->path = collected->inputs[0].path.data;
-	run_must(run, !collected->out_of_memory);
 }
 
 /* ---- other parts of the document ---- */
@@ -458,26 +453,22 @@ void part_result_report(struct collected *collected, struct fsdp_document_value 
 
 	if (fsdp_document_get(line, "code").kind == FSDP_DOCUMENT_TEXT) {
 		failure = collected_failure(collected, "");
-		if (failure != NULL)
-			part_result_read(&failure_record, line, failure, collected);
+		part_result_read(&failure_record, line, failure, true);
 	} else if (fsdp_document_get(line, "fingerprint").kind == FSDP_DOCUMENT_TEXT) {
-		struct text *names = calloc(from.count + 1, sizeof *names);
+		struct text *names = memory_new(from.count, sizeof *names);
 		struct finding finding = { .offset = UINT64_MAX,
 			.length = UINT64_MAX,
 			.rank = UINT32_MAX,
 			.affected = names,
-			.affected_kept = names != NULL ? from.count : 0,
+			.affected_kept = from.count,
 			.affected_count = UINT64_MAX,
 			.affected_bytes = UINT64_MAX };
 
 		for (size_t i = 0; i < finding.affected_kept; i++)
-			names[i] = collected_text(collected,
+			names[i] = text_new(
 				(const char *)fsdp_document_item(from, i).text.data);
-		part_result_read(&finding_record, line, &finding, collected);
-		if (owned_add(&collected->owned, (char *)names) != NULL)
-			collected_finding(collected, &finding);
-		else
-			collected->out_of_memory = true;
+		part_result_read(&finding_record, line, &finding, true);
+		collected_finding(collected, &finding);
 	} else {
 		omitted.rule = fsdp_rule_find(part_text(line, "rule").data);
 		omitted.file = fsdp_document_get(line, "file").text;

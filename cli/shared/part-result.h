@@ -25,13 +25,12 @@ struct part_facts {
 extern const struct record partial_record;
 
 /* Sixteen digits that identify files and their state: names, sizes and times of all files
- * of an open checkpoint. NULL: out of memory. */
+ * of an open checkpoint. */
 const char *files_state(struct run *run);
 
 /* Fills it from --part. The request, the checkpoint (if it could be opened) and what was
- * chosen of it decide `of`; the first line of the request is kept. False: out of memory.
- */
-bool partial_init(struct part_facts *partial, struct run *run, const char *request,
+ * chosen of it decide `of`; the first line of the request is kept. */
+void partial_init(struct part_facts *partial, struct run *run, const char *request,
 	const struct selection *selection, const uint32_t *tensors, size_t count);
 
 /* Views of tables: rows of a whole run show no fields of a part. */
@@ -70,7 +69,7 @@ void parts_open(struct joined_parts *joined, struct run *run);
 /* Fills members of an object with what an object of a result has. Texts are the
  * document's, or copies. */
 void part_result_read(const struct record *record, struct fsdp_document_value from,
-	void *object, struct collected *copies);
+	void *object, bool copies);
 
 /* Adds a report in addition to the answer: a finding, an error, or omitted
  * findings. */

@@ -62,49 +62,44 @@ void recordings_show_frame(
 
 enum { TRACES_MOST = 10000 };
 
-static bool add_path(struct trace_paths *paths, const char *folder, const char *name)
+static void add_path(struct trace_paths *paths, char *path)
 {
-	char **items = list_grown(paths->items, paths->count, sizeof *paths->items);
-	const char *slash = folder[strlen(folder) - 1] == '/' ? "" : "/";
-
-	if (items == NULL)
-		return false;
-	paths->items = items;
-	if (name == NULL)
-		items[paths->count] = strdup(folder);
-	else if (asprintf(&items[paths->count], "%s%s%s", folder, slash, name) < 0)
-		items[paths->count] = NULL;
-	return items[paths->count++] != NULL;
+	paths->items = memory_grown(paths->items, paths->count, sizeof *paths->items);
+	paths->items[paths->count++] = path;
 }
 
-static int is_visible(const struct dirent *entry)
+static void close_folder(void *folder)
 {
-	return *entry->d_name != '.';
+	closedir(folder);
 }
 
-bool trace_paths_add(struct trace_paths *paths, const char *path)
+static int compare_paths(const void *a, const void *b)
 {
-	struct dirent **entries;
-	int count = *path != '\0' ? scandir(path, &entries, is_visible, alphasort) : -1;
-	bool good = true;
+	return strcmp(*(char *const *)a, *(char *const *)b);
+}
 
-	if (count < 0)
-		return add_path(paths, path, NULL);
-	for (int i = 0; i < count; i++) {
-		if (good && paths->count < TRACES_MOST)
-			good = add_path(paths, path, entries[i]->d_name);
-		free(entries[i]);
+void trace_paths_add(struct trace_paths *paths, const char *path)
+{
+	DIR *folder = *path != '\0' ? opendir(path) : NULL;
+	size_t mark = memory_mark(), first = paths->count;
+	const struct dirent *entry;
+
+	if (folder == NULL) {
+		add_path(paths, memory_text(path));
+		return;
 	}
-	free(entries);
+	memory_owns(folder, close_folder);
+	while ((entry = readdir(folder)) != NULL)
+		if (*entry->d_name != '.')
+			add_path(paths, memory_format("%s%s%s", path,
+						path[strlen(path) - 1] == '/' ? "" : "/",
+						entry->d_name));
+	memory_release(mark);
+	qsort(paths->items + first, paths->count - first, sizeof *paths->items,
+		compare_paths);
+	if (paths->count > TRACES_MOST)
+		paths->count = TRACES_MOST;
 	paths->of_folder = true;
-	return good;
-}
-
-void trace_paths_done(struct trace_paths *paths)
-{
-	for (size_t i = 0; i < paths->count; i++)
-		free(paths->items[i]);
-	free(paths->items);
 }
 
 /* ---- What a pickle without tensors is, by the names in it, and which command takes it
@@ -148,8 +143,6 @@ void pickled_recording_report(struct run *run)
 	struct name_buffer buffer = { 0 };
 	struct pickled_recording found = pickled_recording_find(run, &buffer);
 
-	run->collected->out_of_memory |= buffer.failed;
-	name_buffer_done(&buffer);
 	if (found.title != NULL)
 		run_note(run, "%s is a %s: fsdp-inspect %s %s", run->path, found.title,
 			found.command, path_to_paste(run->path));
@@ -178,8 +171,6 @@ void adapter_base_report(struct run *run)
 				"base model %s is not on this machine; with a copy of it in DIR, 'fsdp-inspect audit --expect=DIR %s' compares the adapter with it",
 				path, path_to_paste(run->path));
 	}
-	run->collected->out_of_memory |= buffer.failed;
-	name_buffer_done(&buffer);
 }
 
 /* ---- Emits what each rank did, on one clock, for outputs that draw time ---- */
@@ -298,17 +289,15 @@ static void write_ranks(const struct run_lanes *runs, const struct fsdp_recordin
 	}
 }
 
-bool time_lanes_write(struct run *run, const struct fsdp_recordings *set)
+void time_lanes_write(struct run *run, const struct fsdp_recordings *set)
 {
 	size_t count = fsdp_recordings_run_count(set);
 	struct run_lanes *lanes;
 	int64_t end = 0;
 
 	if (!out_times(run->out))
-		return true;
-	lanes = calloc(count + 1, sizeof *lanes);
-	if (lanes == NULL)
-		return false;
+		return;
+	lanes = run_memory(run, count, sizeof *lanes);
 	for (size_t i = 0; i < count; i++) {
 		const struct fsdp_recordings *one = fsdp_recordings_run(set, i);
 
@@ -322,6 +311,4 @@ bool time_lanes_write(struct run *run, const struct fsdp_recordings *set)
 		write_clocks(&lanes[i]);
 	}
 	write_ranks(lanes, set);
-	free(lanes);
-	return true;
 }

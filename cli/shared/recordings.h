@@ -14,11 +14,11 @@
  * exposed ones, and its waits; rank by rank, on one clock; run by run, in order. A note
  * names ranks that share no collective with the others. Only for outputs that draw time
  * (out_times); recordings of other kinds are skipped. The set must have been read with
- * options.spans and options.clocks. False: out of memory. */
-bool time_lanes_write(struct run *run, const struct fsdp_recordings *set);
+ * options.spans and options.clocks. */
+void time_lanes_write(struct run *run, const struct fsdp_recordings *set);
 
 /* --rank-regex, into options; with NULL nothing happens. False: it cannot be read, and
- * refuse() was called. *ret_pattern is for rank_pattern_free. */
+ * refuse() was called. */
 bool recordings_rank_regex(struct run *run, const char *regex,
 	struct fsdp_recording_options *options, void **ret_pattern);
 
@@ -38,9 +38,8 @@ struct trace_paths {
 };
 
 /* The files of a directory by name, the first 10,000 of them; any other path is returned.
- * False: out of memory. */
-bool trace_paths_add(struct trace_paths *paths, const char *path);
-void trace_paths_done(struct trace_paths *paths);
+ */
+void trace_paths_add(struct trace_paths *paths, const char *path);
 
 /* A recording that is a pickle, and so opens as a checkpoint without tensors. */
 struct pickled_recording {

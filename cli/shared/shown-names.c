@@ -73,12 +73,6 @@ static bool parse_number(struct text text, uint64_t *ret_number)
 
 /* ---- siblings ---- */
 
-void join_done(struct join *join)
-{
-	name_buffer_done(&join->first);
-	name_buffer_done(&join->braces);
-}
-
 void join_begin(struct join *join, struct text name)
 {
 	join->first_size = 0;
@@ -206,8 +200,6 @@ bool join_add(struct join *join, struct text name)
 {
 	struct text first = first_of(join), part;
 
-	if (join->first.failed || join->braces.failed)
-		return false;
 	if (join->members == 1) {
 		if (text_is(first, name) || (!find_numbers(join, first, name) &&
 						    !find_words(join, first, name)))
@@ -265,7 +257,6 @@ struct folding {
 	uint32_t *slots; /* open addressing; FSDP_NONE: free */
 	size_t slot_mask;
 	struct name_buffer name, other;
-	bool failed;
 };
 
 /* A name as its segments: text, or a number. */
@@ -397,41 +388,22 @@ static void add_tensor(struct folding *folding, uint32_t index)
 	entry->sums.bytes += tensor.bytes;
 }
 
-bool folding_new(struct run *run, const uint32_t *tensors, size_t count,
-	struct folding **ret_folding)
+struct folding *folding_new(struct run *run, const uint32_t *tensors, size_t count)
 {
-	struct folding *folding = calloc(1, sizeof *folding);
+	struct folding *folding = run_memory(run, 1, sizeof *folding);
 	size_t slots = 64;
 
-	if (folding == NULL)
-		return false;
 	while (slots < count * 2)
 		slots *= 2;
 	folding->run = run;
 	folding->mixer = mixer_new();
 	folding->slot_mask = slots - 1;
-	folding->slots = malloc(slots * sizeof *folding->slots);
-	folding->entries = malloc((count + 1) * sizeof *folding->entries);
-	if (folding->slots == NULL || folding->entries == NULL) {
-		folding_free(folding);
-		return false;
-	}
+	folding->slots = run_memory(run, slots, sizeof *folding->slots);
+	folding->entries = run_memory(run, count, sizeof *folding->entries);
 	memset(folding->slots, 0xff, slots * sizeof *folding->slots);
 	for (size_t i = 0; i < count; i++)
 		add_tensor(folding, tensors[i]);
-	*ret_folding = folding;
-	return true;
-}
-
-void folding_free(struct folding *folding)
-{
-	if (folding == NULL)
-		return;
-	name_buffer_done(&folding->name);
-	name_buffer_done(&folding->other);
-	free(folding->slots);
-	free(folding->entries);
-	free(folding);
+	return folding;
 }
 
 size_t folding_count(const struct folding *folding)
@@ -442,11 +414,6 @@ size_t folding_count(const struct folding *folding)
 struct folded folding_at(const struct folding *folding, size_t index)
 {
 	return folding->entries[index].sums;
-}
-
-bool folding_failed(const struct folding *folding)
-{
-	return folding->name.failed || folding->other.failed;
 }
 
 /* Whether every combination of numbers between low and high is there: names are
@@ -727,18 +694,17 @@ static bool some_name_matches(
 		.head = -1,
 		.globs = { &glob, 1 } };
 	size_t count = name_count(run, of);
+	jmp_buf end;
+	struct usage usage = { .end = &end };
 	struct selection *selection;
-	char *message = NULL;
 	bool some = false;
 
-	if (!selection_new(&options, &selection, &message)) {
-		free(message);
+	if (setjmp(end) != 0)
 		return false;
-	}
+	selection = selection_new(&options, &usage);
 	for (uint32_t i = 0; i < count && !some; i++)
 		some = selection_takes_name(
 			selection, span_of_text(name_at(run, buffer, of, i)));
-	selection_free(selection);
 	return some;
 }
 
@@ -750,15 +716,13 @@ static void add_hint(struct request *request, struct run *run, struct name_buffe
 	const struct texts *globs = &run->select->globs;
 	const char *glob = globs->count == 1 ? globs->items[0] : "";
 	size_t size = strlen(glob);
-	char *longer = NULL;
+	const char *longer;
 
 	if (size == 0 || glob[0] == '!' || strncmp(glob, "**", 2) == 0)
 		return;
-	if (asprintf(&longer, "**.%s%s", glob, glob[size - 1] == '*' ? "" : ".**") < 0)
-		return;
+	longer = memory_format("**.%s%s", glob, glob[size - 1] == '*' ? "" : ".**");
 	if (some_name_matches(run, buffer, of, longer))
 		add(request, "; patterns match whole names: try '%s'", longer);
-	free(longer);
 }
 
 void print_no_match(struct run *run, enum nameable of)
@@ -793,5 +757,4 @@ void print_no_match(struct run *run, enum nameable of)
 	run->widened_count = 0;
 	run_note(run, "nothing matches %s (%zu %s%s%s)%s", request.text, count,
 		WORDS_OF[of], count == 1 ? "" : "s", beginnings.text, hint.text);
-	name_buffer_done(&buffer);
 }

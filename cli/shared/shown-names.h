@@ -49,7 +49,6 @@ struct join {
 	size_t last_part; /* where the part that may still grow begins in braces */
 };
 
-void join_done(struct join *join);
 void join_begin(struct join *join, struct text name);
 bool join_add(struct join *join, struct text name);
 
@@ -68,17 +67,14 @@ struct folded {
 	uint64_t count, pieces, numel, bytes;
 };
 
-/* False: out of memory. */
-bool folding_new(struct run *run, const uint32_t *tensors, size_t count,
-	struct folding **ret_folding);
-void folding_free(struct folding *folding);
+/* Of the run. */
+struct folding *folding_new(struct run *run, const uint32_t *tensors, size_t count);
 size_t folding_count(const struct folding *folding);
 struct folded folding_at(const struct folding *folding, size_t index);
 
 /* "layers.{0-31}.w" where all of them are there, "layers.*.w" where some are not. Valid
  * until the next call. */
 struct text folding_name(struct folding *folding, size_t index);
-bool folding_failed(const struct folding *folding);
 
 /* The names most like one that was not found, best first. One look at each name. */
 enum { SIMILAR_MAX = 5 };

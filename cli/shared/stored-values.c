@@ -17,30 +17,20 @@
 
 enum { FIRST_SIZE = 256 };
 
-void name_buffer_done(struct name_buffer *buffer)
-{
-	free(buffer->data);
-	*buffer = (struct name_buffer){ NULL, 0, false };
-}
-
-/* A place for at least `size` bytes; what was there is kept. NULL: out of memory. */
+/* A place for at least `size` bytes; what was there is kept. */
 static char *name_buffer_reserve(struct name_buffer *buffer, size_t size)
 {
 	size_t larger = buffer->size < FIRST_SIZE ? FIRST_SIZE : buffer->size;
-	char *data;
 
 	if (size <= buffer->size && buffer->data != NULL)
 		return buffer->data;
 	while (larger < size && larger <= SIZE_MAX / 2)
 		larger *= 2;
-	data = larger < size ? NULL : realloc(buffer->data, larger);
-	if (data == NULL) {
-		buffer->failed = true;
-		return NULL;
-	}
-	buffer->data = data;
+	if (larger < size)
+		memory_fail();
+	buffer->data = memory_resize(buffer->data, larger, 1);
 	buffer->size = larger;
-	return data;
+	return buffer->data;
 }
 
 struct text name_text(struct name_buffer *buffer,
@@ -50,12 +40,10 @@ struct text name_text(struct name_buffer *buffer,
 
 	if (name == FSDP_NONE)
 		return (struct text){ NULL, 0 };
-	if (name_buffer_reserve(buffer, FIRST_SIZE) == NULL)
-		return (struct text){ "", 0 };
+	name_buffer_reserve(buffer, FIRST_SIZE);
 	length = fsdp_name_write(checkpoint, name, buffer->data, buffer->size);
 	if (length > buffer->size) {
-		if (name_buffer_reserve(buffer, length) == NULL)
-			return (struct text){ "", 0 };
+		name_buffer_reserve(buffer, length);
 		length = fsdp_name_write(checkpoint, name, buffer->data, buffer->size);
 	}
 	return (struct text){ buffer->data, length };
@@ -63,9 +51,7 @@ struct text name_text(struct name_buffer *buffer,
 
 void name_buffer_append(struct name_buffer *buffer, size_t *length, struct text text)
 {
-	if (text.size > SIZE_MAX - *length - 1 ||
-		name_buffer_reserve(buffer, *length + text.size + 1) == NULL)
-		return;
+	name_buffer_reserve(buffer, *length + text.size + 1);
 	if (text.size > 0)
 		memcpy(buffer->data + *length, text.data, text.size);
 	*length += text.size;
@@ -307,8 +293,6 @@ struct text tokens_text(
 
 	if (tokens == NULL || count == 0)
 		return (struct text){ NULL, 0 };
-	if (writer.data == NULL)
-		return (struct text){ "", 0 };
 	for (size_t i = 0; i < count && !writer.cut; i++) {
 		append_separator(&writer);
 		enum fsdp_token_kind kind = tokens[i].kind;
@@ -340,30 +324,6 @@ struct text tokens_text(
 }
 
 /* ---- JSON ---- */
-
-void json_tokens_done(struct json_tokens *json)
-{
-	free(json->items);
-	free(json->texts);
-	*json = (struct json_tokens){ NULL, 0, 0, NULL, false };
-}
-
-/* Appends one; false when out of memory. */
-static bool json_tokens_add(struct json_tokens *json, struct token token)
-{
-	if (json->count == json->size) {
-		size_t size = json->size == 0 ? 64 : json->size * 2;
-		struct token *items = realloc(json->items, size * sizeof *items);
-		if (items == NULL) {
-			json->failed = true;
-			return false;
-		}
-		json->items = items;
-		json->size = size;
-	}
-	json->items[json->count++] = token;
-	return true;
-}
 
 static struct text text_of_token(const struct fsdp_token *token)
 {
@@ -453,6 +413,7 @@ struct converter {
 
 static bool convert_one(struct converter *converter, const struct fsdp_token *source)
 {
+	struct json_tokens *json = converter->json;
 	struct token token;
 	bool inside = converter->depth > 0;
 	size_t top = inside ? converter->depth - 1 : 0;
@@ -460,8 +421,7 @@ static bool convert_one(struct converter *converter, const struct fsdp_token *so
 		      converter->levels[top].done % 2 == 0;
 
 	if (is_key) {
-		if (!convert_key(source,
-			    converter->json->texts + converter->key_count * KEY_SIZE,
+		if (!convert_key(source, json->texts + converter->key_count * KEY_SIZE,
 			    &token))
 			return false;
 		converter->keys[converter->key_count++] =
@@ -470,9 +430,13 @@ static bool convert_one(struct converter *converter, const struct fsdp_token *so
 		return false;
 	}
 	converter->bytes += 8 + token.text.size;
-	if (converter->bytes > TOKENS_JSON_MAX ||
-		!json_tokens_add(converter->json, token))
+	if (converter->bytes > TOKENS_JSON_MAX)
 		return false;
+	if (json->count == json->size) {
+		json->size = json->size == 0 ? 64 : json->size * 2;
+		json->items = memory_resize(json->items, json->size, sizeof *json->items);
+	}
+	json->items[json->count++] = token;
 	if (token.type == TOKEN_ARRAY || token.type == TOKEN_OBJECT) {
 		if (converter->depth == DEPTH_MAX)
 			return false;
@@ -517,17 +481,12 @@ struct value tokens_json(
 	/* Each token counts at least 8 bytes, so more of them can never fit. */
 	if (tokens == NULL || count == 0 || count > TOKENS_JSON_MAX / 8)
 		return value_absent();
-	free(json->texts);
-	json->texts = malloc(count * KEY_SIZE);
-	converter.keys = malloc(count * sizeof *converter.keys);
-	if (json->texts == NULL || converter.keys == NULL) {
-		json->failed = true;
-		good = false;
-	}
+	json->texts = memory_resize(json->texts, count, KEY_SIZE);
+	converter.keys = memory_new(count, sizeof *converter.keys);
 	for (size_t i = 0; i < count && good; i++)
 		good = convert_one(&converter, &tokens[i]);
 	good = good && converter.depth == 0 && keys_differ(&converter);
-	free(converter.keys);
+	memory_free(converter.keys);
 	if (!good)
 		return value_absent();
 	return (struct value){ .type = VALUE_TOKENS,
@@ -899,6 +858,30 @@ bool hex_bytes(struct text digits, unsigned char ret_digest[HEX_BYTES])
 static void add(struct fsdp_digester *digester, const char *text)
 {
 	fsdp_digester_add(digester, text, strlen(text));
+}
+
+static void release_digester(void *object)
+{
+	unsigned char unused[FSDP_DIGEST_BYTES];
+
+	digester_end(object, unused);
+}
+
+struct fsdp_digester **digester_of_run(struct run *run)
+{
+	struct fsdp_digester **digester = run_memory(run, 1, sizeof *digester);
+
+	run_owns(run, digester, release_digester);
+	*digester = fsdp_digester_new();
+	run_must(run, *digester != NULL);
+	return digester;
+}
+
+void digester_end(struct fsdp_digester **digester, unsigned char *ret_digest)
+{
+	if (*digester != NULL)
+		fsdp_digester_end(*digester, ret_digest);
+	*digester = NULL;
 }
 
 void digest_list_add(struct fsdp_digester *digester, const struct digest_line *line)

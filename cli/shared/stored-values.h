@@ -7,20 +7,16 @@
 #include <fsdp/elements.h>
 #include <fsdp/model.h>
 
+#include "args/parse.h"
 #include "render/out.h"
 
 /*
- * A place for one name at a time, which grows as names do. Running out of memory is
- * remembered: texts are empty from then on, and the command asks once at its end.
- * All zero is an empty buffer.
+ * A place for one name at a time, which grows as names do. All zero is an empty buffer.
  */
 struct name_buffer {
 	char *data;
 	size_t size; /* allocated */
-	bool failed;
 };
-
-void name_buffer_done(struct name_buffer *buffer);
 
 /* The name, valid until the buffer's next use. FSDP_NONE gives an absent text. */
 struct text name_text(struct name_buffer *buffer,
@@ -51,10 +47,7 @@ struct json_tokens {
 	struct token *items;
 	size_t count, size;
 	char *texts; /* keys that were numbers */
-	bool failed; /* out of memory */
 };
-
-void json_tokens_done(struct json_tokens *json);
 
 /* The value, or absent if JSON cannot say it: objects, sets, bytes, tensors, something
  * cut, two keys that would be one, or more than TOKENS_JSON_MAX. Borrows from json and
@@ -119,6 +112,10 @@ struct digest_line {
 	uint32_t dims;
 	struct text name;
 };
+
+/* One of the run; and its digest. */
+struct fsdp_digester **digester_of_run(struct run *run);
+void digester_end(struct fsdp_digester **digester, unsigned char *ret_digest);
 
 void digest_list_add(struct fsdp_digester *digester, const struct digest_line *line);
 

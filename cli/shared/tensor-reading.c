@@ -77,18 +77,16 @@ char *place_error_text(struct run *run, const struct fsdp_error *error)
 {
 	const char *path = fsdp_error_path(error), *member = fsdp_error_member(error);
 	uint64_t offset = fsdp_error_offset(error);
-	char place[48] = "", *message;
+	char place[48] = "";
 
 	/* Of an input that is one file, that is what the message begins with already. */
 	if (path != NULL && strcmp(text_last(text_of(run->path), '/').data, path) == 0)
 		path = NULL;
 	if (offset != FSDP_UNKNOWN)
 		snprintf(place, sizeof place, "offset %" PRIu64 ": ", offset);
-	if (asprintf(&message, "%s%s%s%s%s%s", path != NULL ? path : "",
-		    path != NULL ? ": " : "", member != NULL ? member : "",
-		    member != NULL ? ": " : "", place, fsdp_error_message(error)) < 0)
-		run_fail(run, NULL);
-	return message;
+	return memory_format("%s%s%s%s%s%s", path != NULL ? path : "",
+		path != NULL ? ": " : "", member != NULL ? member : "",
+		member != NULL ? ": " : "", place, fsdp_error_message(error));
 }
 
 static void remember(
@@ -99,15 +97,25 @@ static void remember(
 
 	while (i < failures->count && strcmp(failures->kinds[i].message, message) != 0)
 		i++;
-	if (i < failures->count || i == REPORTED_MAX) {
-		free(message);
-	} else {
-		run_owns(run, message, free);
+	if (i < failures->count || i == REPORTED_MAX)
+		memory_free(message);
+	else
 		failures->kinds[failures->count++] = (struct failure_kind){ message,
-			collected_text(run->collected, fsdp_error_hint(error)).data,
+			text_new(fsdp_error_hint(error)).data,
 			fsdp_error_code_name(fsdp_error_code(error)), 0 };
-	}
 	*(i < REPORTED_MAX ? &failures->kinds[i].count : &failures->others) += 1;
+}
+
+RELEASE(release_locator, fsdp_locator_free)
+
+struct fsdp_locator *run_locator(struct run *run)
+{
+	if (run->locator == NULL) {
+		run_must(run,
+			fsdp_locator_new(run->checkpoint, &run->locator, &run->error));
+		run_owns(run, run->locator, release_locator);
+	}
+	return run->locator;
 }
 
 void places_find(struct run *run, const uint32_t *pieces, size_t count,
@@ -116,26 +124,27 @@ void places_find(struct run *run, const uint32_t *pieces, size_t count,
 	struct failures failures = { .count = 0 };
 	struct question *questions;
 	struct fsdp_place place;
-	size_t request;
+	size_t request, mark;
 
 	if (count == 0)
 		return;
 	questions = run_memory(run, count, sizeof *questions);
-	run_must(run, run->locator != NULL || fsdp_locator_new(run->checkpoint,
-						      &run->locator, &run->error));
 	request = collect(run->checkpoint, pieces, count, questions);
 	for (size_t i = 0; i < request; i++) {
 		struct fsdp_error *error = NULL;
 		size_t position = questions[i].position;
 
-		if (fsdp_piece_locate(run->locator, pieces[position], &place, &error)) {
+		if (fsdp_piece_locate(
+			    run_locator(run), pieces[position], &place, &error)) {
 			found(context, position, &place);
 			continue;
 		}
 		if (fsdp_error_code(error) == FSDP_ERROR_MEMORY)
 			run_fail(run, error);
+		mark = memory_mark();
+		memory_owns(error, release_error);
 		remember(run, &failures, error);
-		fsdp_error_free(error);
+		memory_release(mark);
 	}
 	if (failures.count > 0)
 		*status = status_worse(*status, STATUS_PARTIAL);
@@ -256,7 +265,6 @@ uint32_t *reading_choose(struct run *run, struct selection *selection,
 			tensors[kept++] = i;
 	}
 	*ret_count = kept;
-	run_must(run, !buffer->failed);
 	return tensors;
 }
 
@@ -271,7 +279,6 @@ void reading_failed(struct run *run, struct text name, const struct fsdp_error *
 	run_failure(run, fsdp_error_code_name(fsdp_error_code(error)),
 		fsdp_error_hint(error), "%.*s%s%s", (int)name.size,
 		name.size > 0 ? name.data : "", name.size > 0 ? ": " : "", message);
-	free(message);
 }
 
 void reading_failed_end(struct run *run, size_t printed)

@@ -18,6 +18,9 @@
 typedef void place_function(
 	void *context, size_t position, const struct fsdp_place *place);
 
+/* The locator of the checkpoint, made on first use. */
+struct fsdp_locator *run_locator(struct run *run);
+
 /*
  * Pieces that cannot be located are reported once a message, through run_failure, and
  * make *status partial.
@@ -30,7 +33,7 @@ void places_find(struct run *run, const uint32_t *pieces, size_t count,
 struct place_facts *places_list(
 	struct run *run, const uint32_t *pieces, size_t count, int *status);
 
-/* "FILE: MEMBER: offset N: what is wrong", to be freed. Without the file if that is the
+/* "FILE: MEMBER: offset N: what is wrong". Without the file if that is the
  * input itself, which the message names anyway. */
 char *place_error_text(struct run *run, const struct fsdp_error *error);
 

@@ -25,40 +25,6 @@ const struct place_facts place_unknown = {
 	.item_length = FSDP_UNKNOWN,
 };
 
-static void release_buffers(void *object)
-{
-	struct row_buffers *buffers = object;
-
-	name_buffer_done(&buffers->name);
-	name_buffer_done(&buffers->raw);
-	name_buffer_done(&buffers->alias);
-	name_buffer_done(&buffers->module);
-	name_buffer_done(&buffers->unit);
-	name_buffer_done(&buffers->text);
-	name_buffer_done(&buffers->member);
-	name_buffer_done(&buffers->param);
-	name_buffer_done(&buffers->state);
-	json_tokens_done(&buffers->json);
-	free(buffers->parts);
-}
-
-struct row_buffers *row_buffers_of_run(struct run *run)
-{
-	struct row_buffers *buffers = run_memory(run, 1, sizeof *buffers);
-
-	run_owns(run, buffers, release_buffers);
-	return buffers;
-}
-
-void row_buffers_check(struct run *run, const struct row_buffers *buffers)
-{
-	run_must(run, !buffers->failed && !buffers->name.failed && !buffers->raw.failed &&
-			      !buffers->alias.failed && !buffers->module.failed &&
-			      !buffers->unit.failed && !buffers->text.failed &&
-			      !buffers->member.failed && !buffers->json.failed &&
-			      !buffers->param.failed && !buffers->state.failed);
-}
-
 void place_facts_copy(
 	struct run *run, struct place_facts *facts, const struct fsdp_place *place)
 {
@@ -113,15 +79,9 @@ static struct value path_value(struct subject of, uint32_t path, uint32_t raw_na
 		return value_absent();
 	while (fsdp_path_next(checkpoint, path, span, &state, &part)) {
 		if (count == buffers->part_size) {
-			size_t size = count == 0 ? 16 : count * 2;
-			struct path_part *parts =
-				realloc(buffers->parts, size * sizeof *parts);
-			if (parts == NULL) {
-				buffers->failed = true;
-				return value_absent();
-			}
-			buffers->parts = parts;
-			buffers->part_size = size;
+			buffers->part_size = count == 0 ? 16 : count * 2;
+			buffers->parts = memory_resize(buffers->parts, buffers->part_size,
+				sizeof *buffers->parts);
 		}
 		buffers->parts[count++] = (struct path_part){ part.is_integer,
 			part.integer, text_of_span(part.text) };
@@ -305,6 +265,8 @@ const struct record param_state_record = OBJECT_RECORD(STATE, "state_of",
 	{ "state", GET(FIELD_NAME, get_state), HIDDEN,
 		ABOUT("Of optimizer state: its key, such as `exp_avg`.") });
 
+RELEASE(release_states, fsdp_optimizer_states_free)
+
 struct state_of *states_of_all(struct run *run)
 {
 	const struct fsdp_checkpoint *checkpoint = run->checkpoint;
@@ -324,6 +286,7 @@ struct state_of *states_of_all(struct run *run)
 		return NULL;
 	run_must(run, fsdp_optimizer_states_new(
 			      checkpoint, tensors, params, &found, &run->error));
+	run_owns(run, found, release_states);
 	for (size_t i = 0; i < all; i++)
 		states[i].param = FSDP_NONE;
 	for (size_t i = 0; i < params; i++) {
@@ -334,7 +297,6 @@ struct state_of *states_of_all(struct run *run)
 				own[k].tensor, own[k].key_offset, own[k].key_size,
 				own[k].is_inferred };
 	}
-	fsdp_optimizer_states_free(found);
 	return states;
 }
 
@@ -812,18 +774,17 @@ void steps_only(struct fsdp_options *options)
 	options->value_name_count = sizeof NAMES / sizeof *NAMES;
 }
 
-bool step_inside(const struct fsdp_checkpoint *checkpoint,
+void step_inside(const struct fsdp_checkpoint *checkpoint,
 	const struct fsdp_overview *overview, int64_t *ret_step, int64_t *ret_epoch)
 {
 	struct fsdp_kind kind;
 
 	if (!fsdp_checkpoint_classify(
 		    checkpoint, fsdp_overview_facts(overview), &kind, NULL))
-		return false;
+		memory_fail();
 	*ret_step = kind.has_step && kind.step >= 0 ? kind.step : FSDP_ABSENT;
 	if (ret_epoch != NULL)
 		*ret_epoch = kind.has_epoch && kind.epoch >= 0 ? kind.epoch : FSDP_ABSENT;
-	return true;
 }
 
 int64_t step_of_path(const char *path)

@@ -46,7 +46,6 @@ struct row_buffers {
 	struct text inferred[5];
 	struct json_tokens json;
 	char rows[128];
-	bool failed;
 };
 
 /* The context of these records. */
@@ -70,10 +69,6 @@ static inline struct row_buffers *buffers_of(struct subject of)
 {
 	return ((const struct row_context *)of.context)->buffers;
 }
-
-/* New ones of the run; ends it if some row could not be made for lack of memory. */
-struct row_buffers *row_buffers_of_run(struct run *run);
-void row_buffers_check(struct run *run, const struct row_buffers *buffers);
 
 /* What was learned about a piece from its container. */
 struct place_facts {
@@ -194,7 +189,7 @@ void steps_only(struct fsdp_options *options);
 
 /* As the checkpoint says itself, or FSDP_ABSENT; the epoch too, unless it is NULL.
  * `overview` is of the same checkpoint. False: out of memory. */
-bool step_inside(const struct fsdp_checkpoint *checkpoint,
+void step_inside(const struct fsdp_checkpoint *checkpoint,
 	const struct fsdp_overview *overview, int64_t *ret_step, int64_t *ret_epoch);
 
 /* From the name of a directory or file ("step-1000"), or FSDP_ABSENT. */

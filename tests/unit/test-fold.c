@@ -15,7 +15,7 @@
 static void joins(const char *const *names, size_t count, const char *expected)
 {
 	struct join join = { .members = 0 };
-	struct name_buffer buffer = { NULL, 0, false };
+	struct name_buffer buffer = { NULL, 0 };
 	size_t length = 0;
 
 	join_begin(&join, text_of(names[0]));
@@ -24,8 +24,6 @@ static void joins(const char *const *names, size_t count, const char *expected)
 	join_write(&join, &buffer, &length);
 	assert_int_equal(length, strlen(expected));
 	assert_memory_equal(buffer.data, expected, length);
-	name_buffer_done(&buffer);
-	join_done(&join);
 }
 
 static bool two_join(const char *a, const char *b)
@@ -34,7 +32,6 @@ static bool two_join(const char *a, const char *b)
 	bool joined;
 	join_begin(&join, text_of(a));
 	joined = join_add(&join, text_of(b));
-	join_done(&join);
 	return joined;
 }
 
@@ -87,7 +84,6 @@ static void test_what_does_not_join(void **state)
 	assert_false(join_add(&join, text_of("w100")));
 	assert_true(join_add(&join, text_of("w31")));
 	assert_false(join_add(&join, text_of("v32")));
-	join_done(&join);
 }
 
 static uint32_t best_of(const char *word, const char *const *names, size_t count)

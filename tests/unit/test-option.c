@@ -42,34 +42,33 @@ static const struct option_row rows[] = {
 struct outcome {
 	struct values values;
 	struct texts words;
-	struct owned owned;
 	struct usage usage;
-	enum usage_result result;
+	enum { GOOD, UNKNOWN, WRONG } result;
 };
 
 static void parse(struct outcome *outcome, int argc, const char *const *arguments)
 {
 	struct option_group group = { rows, &outcome->values };
-	char *argv[24] = { 0 };
+	char **argv = memory_new((size_t)argc + 2, sizeof *argv);
+	jmp_buf end;
 
-	*outcome = (struct outcome){ .result = USAGE_GOOD };
-	argv[0] = owned_copy(&outcome->owned, "test", 4);
+	*outcome = (struct outcome){ .usage.end = &end, .result = WRONG };
+	argv[0] = memory_text("test");
 	for (int i = 0; i < argc; i++)
-		argv[1 + i] =
-			owned_copy(&outcome->owned, arguments[i], strlen(arguments[i]));
-	assert_int_equal(
-		options_init(&group, &outcome->owned, &outcome->usage), USAGE_GOOD);
-	outcome->result = options_parse(1 + argc, argv, &group, 1, &outcome->words,
-		&outcome->owned, &outcome->usage);
+		argv[1 + i] = memory_text(arguments[i]);
+	if (setjmp(end) != 0)
+		return;
+	options_init(&group, &outcome->usage);
+	outcome->result =
+		options_parse(1 + argc, argv, &group, 1, &outcome->words, &outcome->usage)
+			? GOOD
+			: UNKNOWN;
 }
 
 static void done(struct outcome *outcome)
 {
-	struct option_group group = { rows, &outcome->values };
-
-	options_done(&group);
-	free(outcome->words.items);
-	owned_free(&outcome->owned);
+	*outcome = (struct outcome){ .result = GOOD };
+	memory_free_all();
 }
 
 #define PARSE(outcome, ...)                                                   \
@@ -176,7 +175,7 @@ static void defaults(void **state)
 
 	(void)state;
 	parse(&outcome, 0, NULL);
-	assert_int_equal(outcome.result, USAGE_GOOD);
+	assert_int_equal(outcome.result, GOOD);
 	assert_false(outcome.values.flag);
 	assert_int_equal(outcome.values.integer, -1);
 	assert_true(outcome.values.size == UINT64_MAX);
@@ -193,7 +192,7 @@ static void any_order(void **state)
 	(void)state;
 	PARSE(&outcome, "one", "-cc", "--integer=8", "two", "--text", "-x", "-l", "a",
 		"--list=", "-wred", "--words", "red,blue", "-", "--", "-c", "--nope");
-	assert_int_equal(outcome.result, USAGE_GOOD);
+	assert_int_equal(outcome.result, GOOD);
 	assert_int_equal(outcome.values.counted, 2);
 	assert_int_equal(outcome.values.integer, 8);
 	assert_string_equal(outcome.values.text, "-x");
@@ -215,7 +214,7 @@ static void last_one_wins(void **state)
 
 	(void)state;
 	PARSE(&outcome, "-i", "3", "-i4", "-ci=5", "--word=red", "--word=green");
-	assert_int_equal(outcome.result, USAGE_GOOD);
+	assert_int_equal(outcome.result, GOOD);
 	assert_int_equal(outcome.values.integer, 5);
 	assert_string_equal(outcome.values.word, "green");
 	done(&outcome);
@@ -240,7 +239,7 @@ static void unknown_options(void **state)
 	(void)state;
 	for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
 		PARSE(&outcome, cases[i].typed);
-		assert_int_equal(outcome.result, USAGE_UNKNOWN);
+		assert_int_equal(outcome.result, UNKNOWN);
 		assert_string_equal(outcome.usage.what, cases[i].name);
 		done(&outcome);
 	}
@@ -257,7 +256,7 @@ static void wrong_values(void **state)
 	(void)state;
 	for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
 		PARSE(&outcome, cases[i]);
-		assert_int_equal(outcome.result, USAGE_WRONG);
+		assert_int_equal(outcome.result, WRONG);
 		assert_true(outcome.usage.what[0] != '\0');
 		done(&outcome);
 	}
@@ -269,7 +268,7 @@ static void a_near_word_is_offered(void **state)
 
 	(void)state;
 	PARSE(&outcome, "--word=gren");
-	assert_int_equal(outcome.result, USAGE_WRONG);
+	assert_int_equal(outcome.result, WRONG);
 	assert_non_null(strstr(outcome.usage.hint, "did you mean green?"));
 	done(&outcome);
 }
@@ -283,13 +282,13 @@ static void long_values(void **state)
 	(void)state;
 	memset(argument + strlen("--word="), 'a', sizeof argument - sizeof "--word=");
 	PARSE(&outcome, argument);
-	assert_int_equal(outcome.result, USAGE_WRONG);
+	assert_int_equal(outcome.result, WRONG);
 	assert_true(strlen(outcome.usage.what) < sizeof outcome.usage.what);
 	done(&outcome);
 	argument[0] = '-';
 	argument[2] = 'z';
 	PARSE(&outcome, argument);
-	assert_int_equal(outcome.result, USAGE_UNKNOWN);
+	assert_int_equal(outcome.result, UNKNOWN);
 	done(&outcome);
 }
 
@@ -303,16 +302,13 @@ static void a_peek_forgives(void **state)
 	bool wants_help = false;
 	struct option_group groups[] = { { first, &wants_help }, { rows, NULL } };
 	struct texts words = { 0 };
-	struct owned owned = { 0 };
 
 	(void)state;
-	assert_int_equal(
-		options_parse(6, argv, groups, 2, &words, &owned, NULL), USAGE_GOOD);
+	assert_true(options_parse(6, argv, groups, 2, &words, NULL));
 	assert_true(wants_help);
 	assert_int_equal(words.count, 1);
 	assert_string_equal(words.items[0], "name");
-	free(words.items);
-	owned_free(&owned);
+	memory_free_all();
 }
 
 static void nearest_words(void **state)
@@ -354,11 +350,8 @@ static void lists_double(void **state)
 
 	(void)state;
 	while (count < 1000000) {
-		unsigned *more = list_grown(items, count, sizeof *items);
-
-		assert_non_null(more);
+		items = memory_grown(items, count, sizeof *items);
 		moves += (count & (count - 1)) == 0;
-		items = more;
 		items[count] = (unsigned)count;
 		count++;
 		if (count == 700 && moves < 20)
@@ -367,8 +360,41 @@ static void lists_double(void **state)
 	assert_true(moves < 50);
 	for (size_t i = 0; i < count; i++)
 		assert_int_equal(items[i], i);
-	assert_null(list_grown(items, SIZE_MAX / 2 + 1, sizeof *items));
-	free(items);
+	memory_free(items);
+}
+
+static unsigned released;
+
+static void release(void *number)
+{
+	released = 10 * released + *(const unsigned *)number;
+}
+
+/* What cannot be had ends the work at hand; what is owned is released from the last one
+ * to the mark. */
+static void memory_that_cannot_be_had(void **state)
+{
+	unsigned numbers[] = { 1, 2, 3 };
+	jmp_buf end;
+	size_t mark;
+
+	(void)state;
+	memory_escape(&end);
+	if (setjmp(end) == 0) {
+		memory_owns(&numbers[0], release);
+		mark = memory_mark();
+		memory_owns(&numbers[1], release);
+		memory_owns(&numbers[2], release);
+		memory_release(mark);
+		assert_int_equal(released, 32);
+		(void)memory_new(SIZE_MAX / 2 + 1, 2);
+		fail();
+	}
+	assert_ptr_equal(memory_escape(NULL), &end);
+	memory_free_all();
+	assert_int_equal(released, 321);
+	assert_memory_equal(memory_format("%d-%s", 7, "x"), "7-x", 4);
+	memory_free_all();
 }
 
 int main(void)
@@ -388,6 +414,7 @@ int main(void)
 		cmocka_unit_test(a_peek_forgives),
 		cmocka_unit_test(nearest_words),
 		cmocka_unit_test(lists_double),
+		cmocka_unit_test(memory_that_cannot_be_had),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

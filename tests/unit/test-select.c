@@ -22,8 +22,8 @@ static struct select_options nothing(void)
 static struct selection *selection_of(const char **globs, const char **regexes)
 {
 	struct select_options options = nothing();
-	struct selection *selection = NULL;
-	char *message = NULL;
+	jmp_buf end;
+	struct usage usage = { .end = &end };
 
 	options.globs.items = globs;
 	while (globs != NULL && globs[options.globs.count] != NULL)
@@ -31,9 +31,9 @@ static struct selection *selection_of(const char **globs, const char **regexes)
 	options.regexes.items = regexes;
 	while (regexes != NULL && regexes[options.regexes.count] != NULL)
 		options.regexes.count++;
-	if (!selection_new(&options, &selection, &message))
-		fail_msg("%s", message);
-	return selection;
+	if (setjmp(end) != 0)
+		fail_msg("%s", usage.what);
+	return selection_new(&options, &usage);
 }
 
 static bool takes(struct selection *selection, const char *name)
@@ -47,7 +47,6 @@ static bool glob_takes(const char *glob, const char *name)
 	const char *globs[] = { glob, NULL };
 	struct selection *selection = selection_of(globs, NULL);
 	bool taken = takes(selection, name);
-	selection_free(selection);
 	return taken;
 }
 
@@ -59,7 +58,6 @@ static void test_nothing_takes_all(void **state)
 	assert_true(selection_is_by_name(selection));
 	assert_true(takes(selection, ""));
 	assert_true(takes(selection, "a.b"));
-	selection_free(selection);
 }
 
 static void test_star_stays_in_its_segment(void **state)
@@ -210,11 +208,9 @@ static void test_an_exclude_wins(void **state)
 	assert_true(takes(selection, "layers.1.weight"));
 	assert_false(takes(selection, "layers.0.weight"));
 	assert_false(takes(selection, "head.weight"));
-	selection_free(selection);
 	selection = selection_of(only, NULL);
 	assert_true(takes(selection, "head.weight"));
 	assert_false(takes(selection, "head.bias"));
-	selection_free(selection);
 }
 
 static void test_an_expression_is_searched(void **state)
@@ -225,12 +221,10 @@ static void test_an_expression_is_searched(void **state)
 	(void)state;
 	assert_true(takes(selection, "layers.0.q_proj.weight"));
 	assert_false(takes(selection, "layers.0.v_proj.weight"));
-	selection_free(selection);
 	selection = selection_of(globs, regexes);
 	assert_true(takes(selection, "head.weight"));
 	assert_true(takes(selection, "k_proj"));
 	assert_false(takes(selection, "tail"));
-	selection_free(selection);
 }
 
 /* Nested repeats over a long name end, and say that they did not. */
@@ -244,19 +238,26 @@ static void test_a_match_that_never_ends_is_given_up(void **state)
 	name[sizeof name - 2] = 'b';
 	name[sizeof name - 1] = '\0';
 	assert_false(takes(selection, name));
-	assert_true(selection_fault(selection) == SELECTION_GAVE_UP);
-	selection_free(selection);
+	assert_true(selection_gave_up(selection));
+}
+
+/* Whether it is refused, and why. */
+static bool is_refused(const struct select_options *options, struct usage *usage)
+{
+	jmp_buf end;
+
+	usage->end = &end;
+	if (setjmp(end) != 0)
+		return true;
+	selection_new(options, usage);
+	return false;
 }
 
 static void refuses(const struct select_options *options, const char *part)
 {
-	struct selection *selection = NULL;
-	char *message = NULL;
-	assert_false(selection_new(options, &selection, &message));
-	assert_null(selection);
-	assert_non_null(message);
-	assert_non_null(strstr(message, part));
-	free(message);
+	struct usage usage = { "" };
+	assert_true(is_refused(options, &usage));
+	assert_non_null(strstr(usage.what, part));
 }
 
 static void test_what_is_wrong_is_said(void **state)
@@ -293,8 +294,8 @@ static void test_what_is_wrong_is_said(void **state)
 static void test_ranks(void **state)
 {
 	struct select_options options = nothing();
-	struct selection *selection = NULL;
-	char *message = NULL;
+	struct usage usage = { "" };
+	struct selection *selection;
 	struct fsdp_piece piece = { .file = FSDP_NONE };
 	static const struct {
 		uint32_t rank;
@@ -303,28 +304,22 @@ static void test_ranks(void **state)
 		{ FSDP_NONE, false } };
 	(void)state;
 	options.ranks = "0,4-7";
-	assert_true(selection_new(&options, &selection, &message));
+	selection = selection_new(&options, &usage);
 	assert_false(selection_is_by_name(selection));
 	for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
 		piece.rank = cases[i].rank;
 		assert_int_equal(
 			selection_takes_piece(selection, NULL, &piece), cases[i].taken);
 	}
-	selection_free(selection);
-	selection_free(NULL);
 }
 
 /* Whether the words are dtypes, and which dtype the only one is. */
-static bool dtype_is_taken(const char *word, char **ret_message)
+static bool dtype_is_taken(const char *word, struct usage *usage)
 {
 	struct select_options options = nothing();
-	struct selection *selection;
 
 	options.dtypes = (struct texts){ &word, 1 };
-	if (!selection_new(&options, &selection, ret_message))
-		return false;
-	selection_free(selection);
-	return true;
+	return !is_refused(&options, usage);
 }
 
 static void test_dtypes_as_people_write_them(void **state)
@@ -332,15 +327,14 @@ static void test_dtypes_as_people_write_them(void **state)
 	static const char *const good[] = { "bfloat16", "torch.bfloat16", "bf16", "BF16",
 		"fp16", "fp32", "f32", "F32", "i64", "torch.long", "e4m3", "F6_E2M3" };
 	static const char *const bad[] = { "", "bf", "bf160", "fp128", "i63", "float8" };
-	char *message;
+	struct usage usage;
 
 	(void)state;
 	for (size_t i = 0; i < sizeof good / sizeof *good; i++)
-		assert_true(dtype_is_taken(good[i], &message));
+		assert_true(dtype_is_taken(good[i], &usage));
 	for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
-		assert_false(dtype_is_taken(bad[i], &message));
-		assert_non_null(strstr(message, bad[i]));
-		free(message);
+		assert_false(dtype_is_taken(bad[i], &usage));
+		assert_non_null(strstr(usage.what, bad[i]));
 	}
 }
 
@@ -349,9 +343,7 @@ static int64_t rank_in(const char *expression, const char *path)
 	void *pattern = rank_pattern_new(expression);
 
 	assert_non_null(pattern);
-	int64_t rank = rank_pattern_find(pattern, path);
-	rank_pattern_free(pattern);
-	return rank;
+	return rank_pattern_find(pattern, path);
 }
 
 static void test_a_rank_is_the_first_group_or_all(void **state)
@@ -367,7 +359,6 @@ static void test_a_rank_is_the_first_group_or_all(void **state)
 	assert_int_equal(rank_in("\\d+", "2147483648"), INT64_MIN);
 	assert_int_equal(rank_in("\\d+", "0000000000000012"), INT64_MIN);
 	assert_null(rank_pattern_new("(host"));
-	rank_pattern_free(NULL);
 }
 
 int main(void)

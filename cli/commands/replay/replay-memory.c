@@ -88,7 +88,7 @@ static int compare_bytes(const void *a, const void *b)
 
 static bool note_rows(const struct snapshots *all)
 {
-	uint64_t *list = calloc(all->count + 1, sizeof *list), median;
+	uint64_t *list = memory_new(all->count + 1, sizeof *list), median;
 	size_t usual = 0;
 
 	if (list == NULL)
@@ -101,7 +101,7 @@ static bool note_rows(const struct snapshots *all)
 	for (size_t i = 0; i < all->count; i++)
 		usual += list[i] > median ? list[i] - median <= median / 10
 					  : median - list[i] <= median / 10;
-	free(list);
+	memory_free(list);
 	for (size_t i = 0; i < all->count; i++) {
 		struct memory_row *row = &all->rows[i];
 		const struct fsdp_memory_device *state = &row->state;
@@ -230,10 +230,9 @@ static void lines_stacks(const struct replay *replay, const struct fsdp_memory *
 		fsdp_memory_by_label(memory, stacks, count, &count);
 
 	if (rows == NULL)
-		replay->run->collected->out_of_memory = true;
-	else
-		lines_sums(replay, rows, count, false);
-	free(rows);
+		memory_fail();
+	run_owns(replay->run, rows, free);
+	lines_sums(replay, rows, count, false);
 }
 
 enum { LARGE_SEGMENT = 20 << 20 };
@@ -575,12 +574,14 @@ static bool read_growth(struct snapshots *all, struct fsdp_error **ret_error)
 	size_t count = 0;
 	bool good;
 
-	if (!trace_paths_add(&all->paths, path) ||
-		!fsdp_recordings_read((const char *const *)all->paths.items,
-			all->paths.count, &options, &all->before, ret_error))
+	trace_paths_add(&all->paths, path);
+	if (!fsdp_recordings_read((const char *const *)all->paths.items, all->paths.count,
+		    &options, &all->before, ret_error))
 		return false;
 	all->growth = calloc(all->count + 1, sizeof *all->growth);
 	before = list_rows(all->before, &count);
+	if (before != NULL)
+		run_owns(all->replay->run, before, free);
 	good = all->growth != NULL && before != NULL;
 	for (size_t i = 0, j; good && i < all->count; i++) {
 		const struct memory_row *now = &all->rows[i], *then;
@@ -606,7 +607,6 @@ static bool read_growth(struct snapshots *all, struct fsdp_error **ret_error)
 	if (good && all->growth_count == 0)
 		run_note(all->replay->run,
 			"%s has no snapshot of these ranks and devices", path);
-	free(before);
 	return good;
 }
 
@@ -740,16 +740,31 @@ static bool is_answerable(const struct replay *replay)
 	return true;
 }
 
+static void release_snapshots(void *object)
+{
+	struct snapshots *all = object;
+
+	for (size_t i = 0; i < all->growth_count; i++)
+		free(all->growth[i].stacks);
+	free(all->growth);
+	free(all->moments);
+	free(all->rows);
+	fsdp_recordings_free(all->before);
+}
+
 bool replay_memory(struct replay *replay, struct fsdp_error **ret_error)
 {
-	struct snapshots all = { .replay = replay };
+	struct snapshots *all;
 	bool good;
 
 	if (!is_answerable(replay))
 		return true;
-	all.rows = list_rows(replay->recordings, &all.count);
-	good = all.rows != NULL && note_rows(&all) && list_moments(&all) &&
-	       (replay->options->compare.count == 0 || read_growth(&all, ret_error));
+	all = run_memory(replay->run, 1, sizeof *all);
+	all->replay = replay;
+	run_owns(replay->run, all, release_snapshots);
+	all->rows = list_rows(replay->recordings, &all->count);
+	good = all->rows != NULL && note_rows(all) && list_moments(all) &&
+	       (replay->options->compare.count == 0 || read_growth(all, ret_error));
 	if (good) {
 		int status = STATUS_GOOD;
 		for (size_t i = 0; i < replay->count; i++) {
@@ -767,15 +782,8 @@ bool replay_memory(struct replay *replay, struct fsdp_error **ret_error)
 					one->path, other, other == 1 ? "" : "s");
 		}
 		run_begin(replay->run, status);
-		show_text(&all);
-		write_data(&all);
+		show_text(all);
+		write_data(all);
 	}
-	for (size_t i = 0; i < all.growth_count; i++)
-		free(all.growth[i].stacks);
-	free(all.growth);
-	free(all.moments);
-	free(all.rows);
-	fsdp_recordings_free(all.before);
-	trace_paths_done(&all.paths);
 	return good;
 }

@@ -338,17 +338,6 @@ struct prepared {
 	int64_t *steps;
 };
 
-static void release(void *context)
-{
-	struct prepared *prepared = context;
-
-	if (prepared == NULL)
-		return;
-	rank_pattern_free(prepared->pattern);
-	free(prepared->steps);
-	free(prepared);
-}
-
 /* "3,10-19" as pairs of first and last. Returns how many; 0: it cannot be read. */
 static size_t read_steps(const char *text, int64_t *range)
 {
@@ -388,13 +377,8 @@ static bool prepare(struct run *run, struct fsdp_recording_options *options)
 			"--memory compares with one earlier snapshot");
 	if (!prepare_checks(run, replay))
 		return false;
-	run->prepared = prepared = calloc(1, sizeof *prepared);
-	if (prepared != NULL)
-		prepared->steps = calloc(room, 2 * sizeof *prepared->steps);
-	if (prepared == NULL || prepared->steps == NULL) {
-		run_failure(run, "memory", NULL, "out of memory");
-		return false;
-	}
+	run->prepared = prepared = memory_new(1, sizeof *prepared);
+	prepared->steps = memory_new(room, 2 * sizeof *prepared->steps);
 	if (replay->steps != NULL)
 		options->step_range_count = read_steps(replay->steps, prepared->steps);
 	if (replay->steps != NULL && options->step_range_count == 0)
@@ -830,8 +814,7 @@ static bool open_compared(
 	if (names->count == 1 && strcmp(names->items[0], "-") == 0)
 		return fsdp_replay_baseline_open(NULL, "-", &replay->baseline, ret_error);
 	for (size_t i = 0; i < names->count; i++)
-		if (!trace_paths_add(paths, names->items[i]))
-			return false;
+		trace_paths_add(paths, names->items[i]);
 	struct fsdp_recording_options options = replay_reads_earlier(replay);
 	options.folder = paths->of_folder;
 	if (!fsdp_recordings_read((const char *const *)paths->items, paths->count,
@@ -888,37 +871,45 @@ static bool is_memory_alone(const struct replay *replay)
 	return is_alone;
 }
 
+static void release_replay(void *object)
+{
+	struct replay *replay = object;
+
+	replay_list_free(replay);
+	fsdp_replay_baseline_free(replay->baseline);
+	free(replay->comparison.rows);
+	fsdp_recordings_free(replay->before);
+}
+
 static bool run_replay(struct run *run, struct fsdp_error **ret_error)
 {
-	struct replay replay = { .run = run,
+	struct replay *replay = run_memory(run, 1, sizeof *replay);
+	bool good, refused = false;
+
+	*replay = (struct replay){ .run = run,
 		.options = run->options,
 		.recordings = run->recordings,
 		.summary = fsdp_recordings_summary(run->recordings),
 		.totals = fsdp_recordings_totals(run->recordings),
 		.count = fsdp_recording_count(run->recordings),
 		.run_count = fsdp_recordings_run_count(run->recordings) };
-	bool good, refused = false;
-
-	if (replay.options->memory || is_memory_alone(&replay))
-		return replay_memory(&replay, ret_error);
-	if (!is_answerable(&replay))
+	run_owns(run, replay, release_replay);
+	if (replay->options->memory || is_memory_alone(replay))
+		return replay_memory(replay, ret_error);
+	if (!is_answerable(replay))
 		return true;
-	good = open_compared(&replay, &refused, ret_error);
+	good = open_compared(replay, &refused, ret_error);
 	if (good && !refused) {
-		fsdp_recordings_notes(replay.recordings, add_note, run);
-		run_begin(run, status_of(&replay));
+		fsdp_recordings_notes(replay->recordings, add_note, run);
+		run_begin(run, status_of(replay));
 	}
 	if (good && !refused && run->status != STATUS_FAILED) {
-		good = time_lanes_write(run, replay.recordings) && replay_list(&replay) &&
-		       show_text(&replay) && comparison_show_result(&replay);
+		time_lanes_write(run, replay->recordings);
+		good = replay_list(replay) && show_text(replay) &&
+		       comparison_show_result(replay);
 		if (good)
-			replay_put_data(&replay);
+			replay_put_data(replay);
 	}
-	replay_list_free(&replay);
-	fsdp_replay_baseline_free(replay.baseline);
-	free(replay.comparison.rows);
-	fsdp_recordings_free(replay.before);
-	trace_paths_done(&replay.compared_paths);
 	return good;
 }
 
@@ -940,6 +931,5 @@ const struct command command_replay = {
 	.inputs = INPUTS_RECORDINGS,
 	.options_size = sizeof(struct replay_options),
 	.prepare = prepare,
-	.release = release,
 	.run = run_replay,
 };

@@ -255,7 +255,7 @@ bool replay_show_types(struct replay *replay, bool regions)
 		.view = (replay->count > replay->run_count ? VIEW_RANKS : 0) +
 			(replay->options->percentiles ? VIEW_CALLS : 0) +
 			(replay->run_count > 1 ? VIEW_RUNS : 0) };
-	struct place *places = malloc((replay->type_count + 1) * sizeof *places);
+	struct place *places = memory_new(replay->type_count + 1, sizeof *places);
 	const TYPE *types = replay->types, *end = types + replay->type_count;
 	struct record_table table;
 
@@ -279,7 +279,7 @@ bool replay_show_types(struct replay *replay, bool regions)
 					out_records_row(replay->run->out, &table, one);
 	}
 	out_table_end(replay->run->out);
-	free(places);
+	memory_free(places);
 	return true;
 }
 
@@ -454,7 +454,7 @@ bool replay_show_ranks(struct replay *replay)
 	struct table like = { .key = "ranks",
 		.text_only = true,
 		.view = replay->run_count > 1 ? VIEW_RUNS : 0 };
-	struct place *places = malloc((replay->count + 1) * sizeof *places);
+	struct place *places = memory_new(replay->count + 1, sizeof *places);
 	struct record_table table;
 
 	if (places == NULL)
@@ -476,7 +476,7 @@ bool replay_show_ranks(struct replay *replay)
 				straggler);
 	}
 	out_table_end(replay->run->out);
-	free(places);
+	memory_free(places);
 	return true;
 }
 
@@ -642,7 +642,7 @@ static bool show_collectives(struct replay *run)
 	static const struct table like = { .key = "collectives", .text_only = true };
 	struct collective one = { .of = run->recordings, .run = run->nth };
 	size_t count = count_collectives(one.of);
-	struct place *places = malloc((count + 1) * sizeof *places);
+	struct place *places = memory_new(count + 1, sizeof *places);
 	struct record_table table;
 
 	if (places == NULL)
@@ -659,7 +659,7 @@ static bool show_collectives(struct replay *run)
 		out_records_row(run->run->out, &table, &one);
 	}
 	out_table_end(run->run->out);
-	free(places);
+	memory_free(places);
 	return true;
 }
 
