@@ -445,11 +445,6 @@ static bool may_be_dump(const char *path, off_t size)
 	return head[0] == 0x80 && head[1] >= 2 && head[1] <= 5;
 }
 
-static int compare_texts(const void *a, const void *b)
-{
-	return strcmp(*(const char *const *)a, *(const char *const *)b);
-}
-
 _Noreturn static void refuse_many(const char *path, struct usage *usage)
 {
 	usage_refuse(usage, "name the files that belong to one run",
@@ -590,11 +585,6 @@ static void look_near_options(struct inputs *inputs, const struct arguments *arg
 		}
 }
 
-static void close_folder(void *folder)
-{
-	closedir(folder);
-}
-
 /* A directory of recordings means its files. */
 static void open_folders(struct inputs *inputs, struct usage *usage)
 {
@@ -609,7 +599,7 @@ static void open_folders(struct inputs *inputs, struct usage *usage)
 			texts_add(&inputs->paths, typed.items[i]);
 			continue;
 		}
-		memory_owns(folder, close_folder);
+		memory_owns(folder, release_folder);
 		add_folder(inputs, typed.items[i], folder, usage);
 		memory_release(mark);
 	}

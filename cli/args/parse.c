@@ -3,6 +3,7 @@
  * Parses options over rows: what each is called, what it takes, where its value goes.
  * Finds commands, their options, and the word that a wrong one resembles.
  */
+#include <dirent.h>
 #include <getopt.h>
 #include <limits.h>
 #include <stdarg.h>
@@ -312,6 +313,16 @@ void texts_add(struct texts *texts, const char *text)
 {
 	texts->items = memory_grown(texts->items, texts->count, sizeof *texts->items);
 	texts->items[texts->count++] = text;
+}
+
+int compare_texts(const void *left, const void *right)
+{
+	return strcmp(*(const char *const *)left, *(const char *const *)right);
+}
+
+void release_folder(void *folder)
+{
+	closedir(folder);
 }
 
 /* ---- rows ---- */

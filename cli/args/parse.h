@@ -173,6 +173,12 @@ void option_set(const struct option_row *row, void *values, const char *text,
 /* The text is borrowed. */
 void texts_add(struct texts *texts, const char *text);
 
+/* For qsort of pointers to texts. */
+int compare_texts(const void *left, const void *right);
+
+/* For memory_owns: closes a directory that opendir opened. */
+release_function release_folder;
+
 /* 4096, 4K, 1.5KiB (powers of 1024), 4KB (powers of 1000), up to E, in either case. What
  * is left of a byte is dropped. */
 bool option_size(const char *text, uint64_t *ret_size);

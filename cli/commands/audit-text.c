@@ -166,20 +166,11 @@ static void show_findings(
 
 /* ---- checks ---- */
 
-static struct value get_title(struct subject of)
-{
-	const struct check *check = of.object;
+GETTER(get_title, struct check, value_word(fsdp_rule_find(one->rule)->title))
 
-	return value_word(fsdp_rule_find(check->rule)->title);
-}
-
-static struct value get_result(struct subject of)
-{
-	const struct check *check = of.object;
-
-	return value_word(check->reason != FSDP_REASON_NONE ? reason_name(check->reason)
-							    : status_name(check->status));
-}
+GETTER(get_result, struct check,
+	value_word(one->reason != FSDP_REASON_NONE ? reason_name(one->reason)
+						   : status_name(one->status)))
 
 static const struct record check_rows =
 	RECORD_OF(RECORD_OBJECT, struct check, { "rule", WORD_AT(struct check, rule) },
@@ -279,13 +270,6 @@ static const char *find_limit(const struct verdict *verdict)
 							 ? 1
 							 : 2];
 	return verdict->counts.warning > 0 ? "" : NULL;
-}
-
-/* Known loaders do not depend on the default of torch.load(). */
-static bool knows_own(const struct verdict *verdict)
-{
-	return verdict->loading.is_own && verdict->loading.count > 0 &&
-	       strcmp(verdict->loading.loaders[0].verdict, "not_judged") != 0;
 }
 
 static bool has_findings(const struct verdict *verdict, const char *rule)
@@ -546,10 +530,7 @@ static struct value get_notes(struct subject of)
 	return value_count(other_notes(of.object));
 }
 
-static struct value get_word(struct subject of)
-{
-	return value_painted(((const struct verdict *)of.object)->word);
-}
+GETTER(get_word, struct verdict, value_painted(one->word))
 
 static const struct record verdict_rows =
 	RECORD_OF(RECORD_OBJECT, struct verdict, { "verdict", GET(FIELD_WORD, get_word) },
@@ -696,7 +677,12 @@ void audit_text(const struct audit *audit, struct run *run)
 		if (refused > 1)
 			snprintf(more, sizeof more, " and %zu more file%s", refused - 1,
 				refused == 2 ? "" : "s");
-		if (refused > 0 && run->common->quiet == 0 && !knows_own(verdict))
+		/* Known loaders do not depend on the default of torch.load(). */
+		bool knows_own =
+			verdict->loading.is_own && verdict->loading.count > 0 &&
+			strcmp(verdict->loading.loaders[0].verdict, "not_judged") != 0;
+
+		if (refused > 0 && run->common->quiet == 0 && !knows_own)
 			out_line(run->out, NULL,
 				"note: torch.load() refuses %.*s%s by default: use weights_only=False or add_safe_globals() (FI3003; -v lists the classes)",
 				first.size < 200 ? (int)first.size : 200,

@@ -565,23 +565,6 @@ static void check_merged(const struct audit *audit, struct run *run)
 
 /* ---- lists the rules that were not evaluated, and what they need ---- */
 
-/* Whether the rule needs a deeper level than the requested one. */
-static bool is_deeper(enum fsdp_rule_reason reason, enum fsdp_level level)
-{
-	return (reason == FSDP_REASON_NEEDS_HEADERS && level < FSDP_LEVEL_HEADERS) ||
-	       (reason == FSDP_REASON_NEEDS_DATA && level < FSDP_LEVEL_DATA) ||
-	       (reason == FSDP_REASON_NEEDS_VALUES && level < FSDP_LEVEL_VALUES);
-}
-
-/* All bytes were read, and no checksum is stored: this is an error only if the caller
- * requires checksums. */
-static bool is_unchecked(
-	enum fsdp_rule_reason reason, const struct audit_options *options)
-{
-	return (reason == FSDP_REASON_NO_CRC || reason == FSDP_REASON_NO_DIGEST) &&
-	       (options == NULL || !options->require_checksums);
-}
-
 static const char *const wanted_list[FSDP_REASON_COUNT] = {
 	[FSDP_REASON_NEEDS_HEADERS] = "all headers",
 	[FSDP_REASON_NEEDS_DATA] = "--data",
@@ -650,14 +633,24 @@ static bool lacks_something(const struct auditing *auditing)
 {
 	const struct collected *collected = auditing->collected;
 
-	for (size_t i = 0; i < FSDP_REASON_COUNT; i++)
-		if (auditing->verdict->not_evaluated[i] > 0 &&
-			!is_deeper((enum fsdp_rule_reason)i, auditing->audit->level) &&
-			!is_unchecked(
-				(enum fsdp_rule_reason)i, auditing->audit->options)) {
-			auditing->verdict->open = (enum fsdp_rule_reason)i;
-			return true;
-		}
+	for (size_t i = 0; i < FSDP_REASON_COUNT; i++) {
+		const enum fsdp_level level = auditing->audit->level;
+		const struct audit_options *options = auditing->audit->options;
+		bool is_deeper =
+			(i == FSDP_REASON_NEEDS_HEADERS && level < FSDP_LEVEL_HEADERS) ||
+			(i == FSDP_REASON_NEEDS_DATA && level < FSDP_LEVEL_DATA) ||
+			(i == FSDP_REASON_NEEDS_VALUES && level < FSDP_LEVEL_VALUES);
+		/* All bytes were read, and no checksum is stored: this counts only if the
+		 * caller requires checksums. */
+		bool is_unchecked =
+			(i == FSDP_REASON_NO_CRC || i == FSDP_REASON_NO_DIGEST) &&
+			(options == NULL || !options->require_checksums);
+
+		if (auditing->verdict->not_evaluated[i] == 0 || is_deeper || is_unchecked)
+			continue;
+		auditing->verdict->open = (enum fsdp_rule_reason)i;
+		return true;
+	}
 	auditing->verdict->open = FSDP_REASON_NONE;
 	if (auditing->verdict->counts.unsupported > 0)
 		return true;

@@ -482,13 +482,8 @@ static const void *each_change(struct subject of, size_t i, void *room)
 	return i < diffing->change_count ? diff_change(diffing, i) : NULL;
 }
 
-static struct value get_first(struct subject of)
-{
-	const struct diff_change *change = of.object;
-
-	return change->has_first ? value_shape(change->first, change->pair.sides[0].dims)
-				 : value_null();
-}
+GETTER(get_first, struct diff_change,
+	one->has_first ? value_shape(one->first, one->pair.sides[0].dims) : value_null())
 
 #define CHANGE struct diff_change
 static const struct record elements_record = OBJECT_RECORD(CHANGE, "elements_compared",

@@ -272,20 +272,11 @@ static void look_at(struct below_row *row, struct below_row *end, struct run *ru
 	memory_release(mark);
 }
 
-static struct value get_complete(struct subject of)
-{
-	const struct below_row *row = of.object;
-
-	return value_word(row->errors == 0 ? "yes" : "no");
-}
+GETTER(get_complete, struct below_row, value_word(one->errors == 0 ? "yes" : "no"))
 
 /* "rank0.pt and 3 more". */
-static struct value get_name(struct subject of)
-{
-	const struct below_row *row = of.object;
-
-	return value_name(row->shown[0] != '\0' ? text_of(row->shown) : row->name);
-}
+GETTER(get_name, struct below_row,
+	value_name(one->shown[0] != '\0' ? text_of(one->shown) : one->name))
 
 #define BELOW struct below_row
 static const struct record below_row_record = OBJECT_RECORD(BELOW, "below",
@@ -715,10 +706,7 @@ static const struct record share_record = OBJECT_RECORD(SHARE, "share",
 	{ "pieces", COUNT_AT(SHARE, group.pieces), ALWAYS(GROUP_PIECES_ABOUT) },
 	{ "bytes", BYTES_AT(SHARE, group.bytes), ALWAYS(GROUP_BYTES_ABOUT) });
 
-static struct value get_all_seen(struct subject of)
-{
-	return value_bool(!((const struct info *)of.object)->unseen);
-}
+GETTER(get_all_seen, struct info, value_bool(!one->unseen))
 
 static const struct record bytes_record = RECORD_OF(RECORD_OBJECT, INFO,
 	{ "payload", BYTES_AT(INFO, bytes.payload),

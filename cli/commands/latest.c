@@ -523,16 +523,6 @@ static bool is_saved(const char *name)
 	return saved;
 }
 
-static int compare_texts(const void *a, const void *b)
-{
-	return strcmp(*(char *const *)a, *(char *const *)b);
-}
-
-static void close_folder(void *folder)
-{
-	closedir(folder);
-}
-
 /* For a directory the kinds of its files; for a file those of the files of its directory
  * with the same step. An unreadable directory has none. */
 static void kinds_list(const struct run_candidate *candidate, struct kinds *kinds)
@@ -552,7 +542,7 @@ static void kinds_list(const struct run_candidate *candidate, struct kinds *kind
 	if (!is_folder)
 		stream = opendir(size > 0 ? folder : ".");
 	if (stream != NULL)
-		memory_owns(stream, close_folder);
+		memory_owns(stream, release_folder);
 	while (stream != NULL && (entry = readdir(stream)) != NULL) {
 		if (!is_saved(entry->d_name))
 			continue;
@@ -940,14 +930,9 @@ static const char *const SOURCES[] = { "checkpoint", "name", NULL };
 #define CANDIDATE struct run_candidate
 
 /* Steps are more precise. */
-static struct value get_bare_epoch(struct subject of)
-{
-	const struct run_candidate *candidate = of.object;
-
-	return candidate->step == FSDP_ABSENT && candidate->epoch != FSDP_ABSENT
-		       ? value_integer(candidate->epoch)
-		       : value_absent();
-}
+GETTER(get_bare_epoch, struct run_candidate,
+	one->step == FSDP_ABSENT && one->epoch != FSDP_ABSENT ? value_integer(one->epoch)
+							      : value_absent())
 
 static struct value get_why(struct subject of)
 {
@@ -956,10 +941,7 @@ static struct value get_why(struct subject of)
 	return value_word(why != NULL ? why : "");
 }
 
-static struct value get_mark(struct subject of)
-{
-	return value_word(((const struct run_candidate *)of.object)->is_named ? "*" : "");
-}
+GETTER(get_mark, struct run_candidate, value_word(one->is_named ? "*" : ""))
 
 static const struct record candidate_record = OBJECT_RECORD(CANDIDATE, "candidate",
 	"A directory or file of a run that may be a checkpoint.",

@@ -196,12 +196,8 @@ static struct value get_value(struct subject of)
 	return value_absent();
 }
 
-static struct value get_id(struct subject of)
-{
-	const struct node *node = of.object;
-
-	return node->node.number_of > 0 ? value_id(node->node.number_of) : value_absent();
-}
+GETTER(get_id, struct node,
+	one->node.number_of > 0 ? value_id(one->node.number_of) : value_absent())
 
 static bool has_items(enum fsdp_pickles_kind kind)
 {
@@ -234,13 +230,8 @@ static const struct record node_record = OBJECT_RECORD(NODE, "pickle_node",
 	{ "id", GET(FIELD_COUNT, get_id),
 		ABOUT("Number by which a `shared` or a `cycle` refers to it.") });
 
-static struct value get_protocol(struct subject of)
-{
-	const struct stream *stream = of.object;
-
-	return stream->facts.protocol < 0 ? value_null()
-					  : value_integer(stream->facts.protocol);
-}
+GETTER(get_protocol, struct stream,
+	one->facts.protocol < 0 ? value_null() : value_integer(one->facts.protocol))
 
 static const void *each_stream(struct subject of, size_t i, void *room)
 {

@@ -74,13 +74,8 @@ struct resharding {
 
 #define WAYS struct ways
 
-static struct value get_dim(struct subject of)
-{
-	const struct ways *ways = of.object;
-
-	return ways->dim == FSDP_RESHARD_AUTO ? value_word("auto")
-					      : value_integer(ways->dim);
-}
+GETTER(get_dim, struct ways,
+	one->dim == FSDP_RESHARD_AUTO ? value_word("auto") : value_integer(one->dim))
 
 static const struct record ways_record = OBJECT_RECORD(WAYS, "sharding_of",
 	"Placement of tensors on the ranks of a run.",

@@ -351,12 +351,8 @@ static bool is_per_tensor(struct subject of)
 	return ((const struct fsdp_quantizer *)of.object)->axis < 0;
 }
 
-static struct value get_axis(struct subject of)
-{
-	const struct fsdp_quantizer *quantizer = of.object;
-
-	return quantizer->axis < 0 ? value_absent() : value_integer(quantizer->axis);
-}
+GETTER(get_axis, struct fsdp_quantizer,
+	one->axis < 0 ? value_absent() : value_integer(one->axis))
 
 #define QUANTIZER struct fsdp_quantizer
 static const struct record quantizer_record = OBJECT_RECORD(QUANTIZER, "quantizer",

@@ -193,15 +193,6 @@ static struct picture *picture_new(struct run *run, const struct fsdp_tensor *te
 
 /* ---- drawing ---- */
 
-/* Number of cells that fit into a line after this many columns and an ellipsis, at least
- * three. */
-static size_t picture_room(int width, size_t used)
-{
-	size_t room = (LINE_WIDTH - used - sizeof "...") / ((size_t)width + 1);
-
-	return room < 3 ? 3 : room;
-}
-
 /* As many as there is room for, without the middle. */
 static void draw_row(const struct picture *picture, struct out *out, size_t room)
 {
@@ -282,8 +273,12 @@ static void draw_tensor(struct show *show, const struct fsdp_tensor *tensor)
 		out_line_end(out);
 	}
 	if (picture != NULL && !drawn) {
+		/* Cells that fit into a line after the label and an ellipsis. */
+		size_t room = (LINE_WIDTH - LABEL_WIDTH - sizeof "...") /
+			      ((size_t)picture->width + 1);
+
 		out_line_begin(out, picture->label);
-		draw_row(picture, out, picture_room(picture->width, LABEL_WIDTH));
+		draw_row(picture, out, room < 3 ? 3 : room);
 		out_line_end(out);
 	}
 	if (picture != NULL && picture->empty_count != 0) {

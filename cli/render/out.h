@@ -114,6 +114,9 @@ static inline struct text text_new(const char *zero_terminated)
 	return text_copy(text_of(zero_terminated));
 }
 
+/* What a format makes, memory of the command. */
+#define text_format(...) text_of(memory_format(__VA_ARGS__))
+
 /* By bytes; of two texts with one beginning the shorter is first. */
 static inline int text_compare(struct text a, struct text b)
 {

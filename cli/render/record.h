@@ -203,6 +203,15 @@ struct record {
 		return condition;            \
 	}
 
+/* A function that makes the value of a field from `one`, the object of a row. */
+#define GETTER(name, from, makes)                   \
+	static struct value name(struct subject of) \
+	{                                           \
+		const from *one = of.object;        \
+                                                    \
+		return makes;                       \
+	}
+
 /* Of a field whose rows are in order of a number next to it. */
 #define SORTED_BY(from, member) \
 	.sort = SORT_MEMBER, .sort_at = MEMBER_OF(from, member, uint32_t)

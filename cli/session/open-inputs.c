@@ -180,12 +180,10 @@ static void refuse_below(struct session *session, const struct fsdp_discover *be
 		snprintf(text + size, sizeof text - (size_t)size, ", and %zu more",
 			count - BELOW_NAMED);
 	failure->message = text_new(text);
-	if (are_steps(below))
-		snprintf(text, sizeof text, "fsdp-inspect latest %s", path);
-	else
-		snprintf(text, sizeof text, "fsdp-inspect %s %s", session->command->name,
-			fsdp_discover_path(below, count - 1));
-	failure->hint = text_new(text);
+	failure->hint = are_steps(below) ? text_format("fsdp-inspect latest %s", path)
+					 : text_format("fsdp-inspect %s %s",
+						   session->command->name,
+						   fsdp_discover_path(below, count - 1));
 	failure->path = text_new(path);
 	failure->input = input;
 }
@@ -285,13 +283,11 @@ static void report_lacking(struct session *session, const char *folder,
 		session->status = STATUS_BAD;
 		if (part->is_there && variant.size > 0) {
 			int length = variant.size < 60 ? (int)variant.size : 60;
-			char fix[100];
 
-			snprintf(fix, sizeof fix,
-				"pass variant=\"%.*s\" to from_pretrained()", length,
-				variant.data);
 			collected_report(&session->collected, "FI1001", about,
-				memory_text(fix),
+				memory_format(
+					"pass variant=\"%.*s\" to from_pretrained()",
+					length, variant.data),
 				"this part has weights of the variant %.*s only: from_pretrained() of the pipeline needs variant=\"%.*s\"",
 				length, variant.data, length, variant.data);
 			continue;
@@ -387,7 +383,6 @@ static void name_file(struct failure *failure, const char *path)
 {
 	static const char FILE_WORD[] = "FILE";
 	const size_t size = sizeof FILE_WORD - 1;
-	char hint[1024];
 
 	if (path == NULL || failure->hint.size < size ||
 		memmem(failure->hint.data, failure->hint.size, "fsdp-inspect", 12) ==
@@ -395,9 +390,8 @@ static void name_file(struct failure *failure, const char *path)
 		memcmp(failure->hint.data + failure->hint.size - size, FILE_WORD, size) !=
 			0)
 		return;
-	snprintf(hint, sizeof hint, "%.*s%s", (int)(failure->hint.size - size),
-		failure->hint.data, path);
-	failure->hint = text_new(hint);
+	failure->hint = text_format(
+		"%.*s%s", (int)(failure->hint.size - size), failure->hint.data, path);
 }
 
 void session_name_file(struct session *session, const char *path)
@@ -602,16 +596,6 @@ static void collect_recording_errors(struct session *session)
 	}
 }
 
-/* Of a failed attempt only lack of memory is reported. */
-static void forget(struct fsdp_error *error)
-{
-	bool is_memory = error == NULL || fsdp_error_code(error) == FSDP_ERROR_MEMORY;
-
-	fsdp_error_free(error);
-	if (is_memory)
-		memory_fail();
-}
-
 /* The one path that was typed may be a checkpoint, which other commands are for. */
 static void report_checkpoint(struct session *session, const struct fsdp_error *error)
 {
@@ -620,7 +604,6 @@ static void report_checkpoint(struct session *session, const struct fsdp_error *
 	struct fsdp_checkpoint *checkpoint;
 	struct fsdp_error *other;
 	struct failure *failure;
-	char text[1024];
 	bool opened;
 
 	if (session->collected.failure_count == 0 || typed->count != 2 ||
@@ -638,11 +621,9 @@ static void report_checkpoint(struct session *session, const struct fsdp_error *
 	failure = &session->collected.failures[session->collected.failure_count - 1];
 	failure->offset = UINT64_MAX;
 	failure->member = (struct text){ 0 };
-	snprintf(text, sizeof text, "this is a checkpoint, and %s reads recordings",
-		session->command->name);
-	failure->message = text_new(text);
-	snprintf(text, sizeof text, "fsdp-inspect info %s", typed->items[1]);
-	failure->hint = text_new(text);
+	failure->message = text_format(
+		"this is a checkpoint, and %s reads recordings", session->command->name);
+	failure->hint = text_format("fsdp-inspect info %s", typed->items[1]);
 	failure->path = text_new(typed->items[1]);
 }
 
@@ -762,7 +743,13 @@ bool session_recognise(struct session *session, struct run *run)
 			return false;
 	if (!fsdp_recordings_read(
 		    paths->items, paths->count, &options, &recordings, &error)) {
-		forget(error);
+		bool is_memory =
+			error == NULL || fsdp_error_code(error) == FSDP_ERROR_MEMORY;
+
+		/* Of a failed attempt only lack of memory is reported. */
+		fsdp_error_free(error);
+		if (is_memory)
+			memory_fail();
 		return open_printed(session, run);
 	}
 	if (fsdp_recordings_error_count(recordings) != 0) {

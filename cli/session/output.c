@@ -394,15 +394,6 @@ static bool is_listed(const struct kept *kept, const struct stat *status)
 	return false;
 }
 
-static bool is_stem(const struct kept *kept, const char *stem)
-{
-	for (size_t i = 0; i < kept->count; i++)
-		if (kept->places[i].stem != NULL &&
-			strcmp(kept->places[i].stem, stem) == 0)
-			return true;
-	return false;
-}
-
 /* Whether the directory of the real path, or one above it, is listed. Cuts it. */
 static bool is_below(const struct kept *kept, char *real)
 {
@@ -428,9 +419,13 @@ static enum kept_why compare_kept(const struct kept *kept, char *real)
 		return KEPT_NOT;
 	stem = memory_text(real);
 	make_stem(stem);
-	return is_below(kept, real)  ? KEPT_READ
-	       : is_stem(kept, stem) ? KEPT_SET
-				     : KEPT_NOT;
+	if (is_below(kept, real))
+		return KEPT_READ;
+	for (size_t i = 0; i < kept->count; i++)
+		if (kept->places[i].stem != NULL &&
+			strcmp(kept->places[i].stem, stem) == 0)
+			return KEPT_SET;
+	return KEPT_NOT;
 }
 
 /* Whether replacing the file at this path, or the target of its link, would remove a file
@@ -830,11 +825,6 @@ static void check_shared_folder(const struct outputs *outputs, struct usage *usa
 	}
 }
 
-static void close_folder(void *folder)
-{
-	closedir(folder);
-}
-
 /* Files in the directory that the command writes. A directory that is read may get
  * subdirectories and new files. */
 static void check_folder(const struct outputs *outputs, struct usage *usage)
@@ -850,7 +840,7 @@ static void check_folder(const struct outputs *outputs, struct usage *usage)
 	if (folder == NULL)
 		usage_refuse(usage, "name another directory", "%s: cannot be listed: %s",
 			path, strerror(errno));
-	memory_owns(folder, close_folder);
+	memory_owns(folder, release_folder);
 	while ((entry = readdir(folder)) != NULL) {
 		if (strcmp(entry->d_name, ".") == 0 || strcmp(entry->d_name, "..") == 0)
 			continue;

@@ -865,30 +865,28 @@ static void hint_near(struct session *session)
 	for (size_t i = 0; i < session->collected.failure_count; i++) {
 		struct failure *failure = &session->collected.failures[i];
 		const char *path = failure->path.data, *near;
-		char hint[512];
+		bool is_input;
 
 		if (failure->hint.data != NULL || path == NULL)
 			continue;
 		near = near_of(&inputs->paths, &inputs->near, path);
-		if (near != NULL) {
-			if (suggest_is_name(path, near) && strchr(path, '.') != NULL &&
-				strpbrk(path, "*?[") == NULL)
-				snprintf(hint, 512,
-					"if it is a name in a checkpoint: fsdp-inspect show CHECKPOINT %s",
-					path);
-			else if (near[strlen(near) - 1] == '/')
-				snprintf(hint, 512, "ls %s", near);
-			else
-				snprintf(hint, 512, "did you mean: fsdp-inspect %s %s",
-					session->command->name, near);
-		} else if ((near = near_of(
-				    &inputs->beside, &inputs->near_beside, path)) == NULL)
+		is_input = near != NULL;
+		if (!is_input)
+			near = near_of(&inputs->beside, &inputs->near_beside, path);
+		if (near == NULL)
 			continue;
+		if (is_input && suggest_is_name(path, near) &&
+			strchr(path, '.') != NULL && strpbrk(path, "*?[") == NULL)
+			failure->hint = text_format(
+				"if it is a name in a checkpoint: fsdp-inspect show CHECKPOINT %s",
+				path);
 		else if (near[strlen(near) - 1] == '/')
-			snprintf(hint, sizeof hint, "ls %s", near);
+			failure->hint = text_format("ls %s", near);
+		else if (is_input)
+			failure->hint = text_format("did you mean: fsdp-inspect %s %s",
+				session->command->name, near);
 		else
-			snprintf(hint, sizeof hint, "did you mean %s?", near);
-		failure->hint = text_of(memory_text(hint));
+			failure->hint = text_format("did you mean %s?", near);
 	}
 }
 

@@ -220,7 +220,6 @@ static enum fsdp_load_verdict doubt(
 {
 	const struct collected *collected = run->collected;
 	const struct finding *found = NULL;
-	char text[128];
 
 	for (size_t i = run->first.finding; i < collected->finding_count && found == NULL;
 		i++)
@@ -228,13 +227,12 @@ static enum fsdp_load_verdict doubt(
 			found = &collected->findings[i];
 	if (found == NULL || verdict != FSDP_LOADS)
 		return verdict;
-	snprintf(text, sizeof text,
-		"the audit reports an error (%s), and what the loader does with it is not known",
-		found->rule);
 	shown->verdict = fsdp_load_verdict_name(FSDP_LOAD_NOT_JUDGED);
 	shown->reasons[shown->reason_count++] = (struct fsdp_load_reason){
 		.code = "audit-error",
-		.message = memory_text(text),
+		.message = memory_format(
+			"the audit reports an error (%s), and what the loader does with it is not known",
+			found->rule),
 	};
 	return FSDP_LOAD_NOT_JUDGED;
 }

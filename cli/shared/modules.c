@@ -23,12 +23,7 @@ const struct record mesh_record = OBJECT_RECORD(MESH, "mesh", MESH_ABOUT,
 	{ "shape", SHAPE_AT(MESH, shape, dims),
 		ALWAYS("Number of ranks along each dimension.") });
 
-static struct value get_ranks(struct subject of)
-{
-	const struct fsdp_mesh *mesh = of.object;
-
-	return value_shape(mesh->ranks, mesh->rank_count);
-}
+GETTER(get_ranks, struct fsdp_mesh, value_shape(one->ranks, one->rank_count))
 
 const struct record mesh_ranks_record = OBJECT_RECORD(MESH, NULL, MESH_ABOUT,
 	{ NULL, FIELDS(mesh_record) },

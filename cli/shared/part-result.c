@@ -58,11 +58,10 @@ static void add_files(struct fsdp_digester *digester,
 static const char *end_digest(struct fsdp_digester *digester)
 {
 	unsigned char digest[FSDP_DIGEST_BYTES];
-	char text[HEX_ROOM], hex[HEX_ROOM];
+	char hex[HEX_ROOM];
 
 	fsdp_digester_end(digester, digest);
-	snprintf(text, sizeof text, "%.16s", hex_text(digest, hex).data);
-	return memory_text(text);
+	return memory_copy(hex_text(digest, hex).data, 16);
 }
 
 const char *files_state(struct run *run)
@@ -80,7 +79,6 @@ void partial_init(struct part_facts *partial, struct run *run, const char *reque
 {
 	const struct common_options *common = run->common;
 	struct fsdp_digester *digester;
-	char text[HEX_ROOM];
 
 	*partial = (struct part_facts){ .part = common->part_number,
 		.parts = common->part_count };
@@ -112,8 +110,7 @@ void partial_init(struct part_facts *partial, struct run *run, const char *reque
 		add_number(digester, run->limits[i].value);
 	}
 	partial->of = end_digest(digester);
-	snprintf(text, sizeof text, "%.*s", (int)strcspn(request, "\n"), request);
-	partial->request = memory_text(text);
+	partial->request = memory_copy(request, strcspn(request, "\n"));
 }
 
 #define PARTIAL struct part_facts

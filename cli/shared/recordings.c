@@ -68,16 +68,6 @@ static void add_path(struct trace_paths *paths, char *path)
 	paths->items[paths->count++] = path;
 }
 
-static void close_folder(void *folder)
-{
-	closedir(folder);
-}
-
-static int compare_paths(const void *a, const void *b)
-{
-	return strcmp(*(char *const *)a, *(char *const *)b);
-}
-
 void trace_paths_add(struct trace_paths *paths, const char *path)
 {
 	DIR *folder = *path != '\0' ? opendir(path) : NULL;
@@ -88,7 +78,7 @@ void trace_paths_add(struct trace_paths *paths, const char *path)
 		add_path(paths, memory_text(path));
 		return;
 	}
-	memory_owns(folder, close_folder);
+	memory_owns(folder, release_folder);
 	while ((entry = readdir(folder)) != NULL)
 		if (*entry->d_name != '.')
 			add_path(paths, memory_format("%s%s%s", path,
@@ -96,7 +86,7 @@ void trace_paths_add(struct trace_paths *paths, const char *path)
 						entry->d_name));
 	memory_release(mark);
 	qsort(paths->items + first, paths->count - first, sizeof *paths->items,
-		compare_paths);
+		compare_texts);
 	if (paths->count > TRACES_MOST)
 		paths->count = TRACES_MOST;
 	paths->of_folder = true;

@@ -506,12 +506,7 @@ static struct value get_entry_path(struct subject of)
 	return path_value(of, value->path, value->raw_name);
 }
 
-static struct value get_type(struct subject of)
-{
-	const struct fsdp_value *value = of.object;
-
-	return value_word(value->type != NULL ? value->type : "object");
-}
+GETTER(get_type, struct fsdp_value, value_word(one->type != NULL ? one->type : "object"))
 
 static struct value get_value(struct subject of)
 {
