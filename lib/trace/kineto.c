@@ -132,24 +132,22 @@ bool fsdp_kineto_has_category(struct fsdp_span name)
 	return find_meaning(name) < FSDP_COUNT(meanings);
 }
 
-struct fsdp_tally *fsdp_kineto_words_tally(struct fsdp_kineto_words *words,
-	enum fsdp_kineto_space space, struct fsdp_span name,
-	enum fsdp_kineto_meaning *ret_meaning)
+struct fsdp_kineto_counted fsdp_kineto_words_look(struct fsdp_kineto_words *words,
+	enum fsdp_kineto_space space, struct fsdp_span name)
 {
-	enum { BITS = 4 }; /* of a meaning */
 	struct fsdp_vec *tallies =
 		space == FSDP_KINETO_PHASES ? &words->phases : &words->categories;
-	uint32_t id, *known = fsdp_kineto_words_find(words, space, name, &id);
-	if (*known == 0) {
-		size_t row = find_meaning(name);
-		struct fsdp_tally *tally = fsdp_vec_push(tallies);
-		tally->name = fsdp_kineto_words_text(words, id);
-		*known = (uint32_t)tallies->count << BITS |
-			 (row < FSDP_COUNT(meanings) ? meanings[row].meaning
-						     : FSDP_KINETO_OTHER);
+	uint32_t id, *index = fsdp_kineto_words_find(words, space, name, &id);
+	size_t row = find_meaning(name);
+	if (*index == 0) {
+		((struct fsdp_tally *)fsdp_vec_push(tallies))->name =
+			fsdp_kineto_words_text(words, id);
+		*index = (uint32_t)tallies->count;
 	}
-	*ret_meaning = (enum fsdp_kineto_meaning)(*known & ((1 << BITS) - 1));
-	return fsdp_vec_at(tallies, (*known >> BITS) - 1);
+	return (struct fsdp_kineto_counted){
+		row < FSDP_COUNT(meanings) ? meanings[row].meaning : FSDP_KINETO_OTHER,
+		fsdp_vec_at(tallies, *index - 1)
+	};
 }
 
 /* ---- tokens ---- */
@@ -819,13 +817,6 @@ static void add_note(struct fsdp_kineto *kineto, const struct timed *one)
 	append(kineto, FSDP_KINETO_NOTE, &row);
 }
 
-/* A hook of FSDP by any of its labels, or a region of SimpleProfiler. */
-static bool is_resharding(struct fsdp_span name)
-{
-	return (fsdp_kineto_unit_read(name).traits & FSDP_UNIT_RESHARDS) != 0 ||
-	       fsdp_span_is(name, "resharding");
-}
-
 static void add_annotation(struct fsdp_kineto *kineto, const struct timed *one)
 {
 	enum fsdp_time_type type = fsdp_time_type_of(one->name);
@@ -840,7 +831,9 @@ static void add_annotation(struct fsdp_kineto *kineto, const struct timed *one)
 	}
 	if (kineto->with_idle && fsdp_is_backend_note(one->name))
 		append_host(kineto, one, FSDP_IDLE_COLLECTIVE);
-	else if (is_resharding(one->name))
+	/* A hook of FSDP by any of its labels, or a region of SimpleProfiler. */
+	else if ((fsdp_kineto_unit_read(one->name).traits & FSDP_UNIT_RESHARDS) != 0 ||
+		 fsdp_span_is(one->name, "resharding"))
 		append_region(kineto, FSDP_TIME_RESHARDING, one);
 	else if (type == FSDP_TIME_ALL_GATHER_OBJECT ||
 		 (type >= FSDP_TIME_ENTER_UNSHARD && type < FSDP_TIME_COUNT))
@@ -879,7 +872,8 @@ static void add_call(struct fsdp_kineto *kineto, const struct timed *one)
 	row.is_launch = (*known & LAUNCHES) != 0;
 	if (cause == FSDP_IDLE_ALLOCATION)
 		append(kineto, FSDP_KINETO_ALLOC, &alloc);
-	append_host(kineto, one, cause);
+	if (kineto->with_idle)
+		append_host(kineto, one, cause);
 	if (!read_correlation(&kineto->input, &one->event->args, &row.id))
 		return;
 	row.lane = find_thread(kineto, one->event);
@@ -954,20 +948,17 @@ static void add_timed(struct fsdp_kineto *kineto, struct timed one, bool has_tim
 	struct fsdp_recording *recording = &kineto->reading->recording;
 	const struct fsdp_json_value *cat = &one.event->cat, *name = &one.event->name;
 	bool has_category = cat->kind == FSDP_SCAN_TEXT;
-	enum fsdp_kineto_meaning meaning;
-	struct fsdp_tally *category =
-		fsdp_kineto_words_tally(&kineto->words, FSDP_KINETO_CATEGORIES,
-			has_category ? fsdp_kineto_words_read(&kineto->words, cat)
-				     : FSDP_SPAN("None"),
-			&meaning);
-	if (!has_category)
-		meaning = FSDP_KINETO_ABSENT;
+	const struct fsdp_kineto_counted *category = fsdp_kineto_words_category(
+		&kineto->words, has_category ? fsdp_kineto_words_read(&kineto->words, cat)
+					     : FSDP_SPAN("None"));
+	enum fsdp_kineto_meaning meaning =
+		has_category ? category->meaning : FSDP_KINETO_ABSENT;
 	if (!has_times || one.dur_ns < 0 || one.dur_ns > WEEK) {
 		recording->bad_dur += meaning != FSDP_KINETO_TRACE;
 		return;
 	}
-	category->count++;
-	fsdp_sum_ns(&category->sum_ns, one.dur_ns, &kineto->overflow);
+	category->tally->count++;
+	fsdp_sum_ns(&category->tally->sum_ns, one.dur_ns, &kineto->overflow);
 	if (meaning == FSDP_KINETO_TRACE)
 		return;
 	int64_t end_ns = one.ts_ns + one.dur_ns;
@@ -1007,9 +998,15 @@ static void add_any(struct fsdp_kineto *kineto, const struct fsdp_kineto_event *
 		event->ph.kind == FSDP_SCAN_TEXT
 			? fsdp_kineto_words_read(&kineto->words, &event->ph)
 			: FSDP_SPAN("?");
-	enum fsdp_kineto_meaning none;
-	fsdp_kineto_words_tally(&kineto->words, FSDP_KINETO_PHASES, phase, &none)
-		->count++;
+	bool is_short =
+		phase.size == 1 && phase.data[0] < FSDP_COUNT(kineto->words.phase);
+	struct fsdp_tally *rare = NULL,
+			  **tally =
+				  is_short ? &kineto->words.phase[phase.data[0]] : &rare;
+	if (*tally == NULL)
+		*tally = fsdp_kineto_words_look(&kineto->words, FSDP_KINETO_PHASES, phase)
+				 .tally;
+	(*tally)->count++;
 	char kind = phase.size == 1 ? (char)phase.data[0] : '\0';
 	kineto->thread_known = false;
 	if (kind == 'X') {

@@ -104,6 +104,11 @@ struct fsdp_kineto_words {
 	struct fsdp_vec categories, phases; /* struct fsdp_tally */
 
 	/* the last ones, compared before a text is looked up among the names */
+	struct fsdp_kineto_counted {
+		enum fsdp_kineto_meaning meaning;
+		struct fsdp_tally *tally; /* NULL: none */
+	} counted[64];
+	struct fsdp_tally *phase[128]; /* of one byte */
 	struct {
 		enum fsdp_kineto_space space;
 		uint32_t id; /* 0: none */
@@ -145,10 +150,23 @@ struct fsdp_span fsdp_kineto_words_thread_name(
 /* Whether events of a category are used, or known to be of no use. */
 bool fsdp_kineto_has_category(struct fsdp_span name);
 
-/* Of a category or a phase: how often it occurred, and what events of a category are. */
-struct fsdp_tally *fsdp_kineto_words_tally(struct fsdp_kineto_words *words,
-	enum fsdp_kineto_space space, struct fsdp_span name,
-	enum fsdp_kineto_meaning *ret_meaning);
+/* Of a category or a phase: how often it occurred, and what events of a category are. The
+ * tally stays where it is. */
+struct fsdp_kineto_counted fsdp_kineto_words_look(struct fsdp_kineto_words *words,
+	enum fsdp_kineto_space space, struct fsdp_span name);
+
+/* The same of a category, faster. Valid until the next call. */
+static inline const struct fsdp_kineto_counted *fsdp_kineto_words_category(
+	struct fsdp_kineto_words *words, struct fsdp_span name)
+{
+	size_t place = name.size * 5 ^ (name.size != 0 ? name.data[0] : 0u);
+	struct fsdp_kineto_counted *last =
+		&words->counted[place % FSDP_COUNT(words->counted)];
+	if (last->tally == NULL || last->tally->name.size != name.size ||
+		!fsdp_bytes_equal(last->tally->name.data, name.data, name.size))
+		*last = fsdp_kineto_words_look(words, FSDP_KINETO_CATEGORIES, name);
+	return last;
+}
 
 /* ---- the JSON of events ---- */
 

@@ -407,27 +407,26 @@ static void categories_are_counted_whatever_their_length(void **state)
 	struct room room;
 	struct fsdp_kineto_words *words = calloc(1, sizeof *words);
 	char name[100];
-	enum fsdp_kineto_meaning meaning;
+	struct fsdp_kineto_counted found;
 	assert_non_null(words);
 	enter(&room);
 	fsdp_kineto_words_init(words, &room.arena, &room.arena);
 	for (int round = 0; round < 3; round++)
 		for (size_t size = 0; size < sizeof name; size++) {
 			memset(name, 'k', size);
-			fsdp_kineto_words_tally(words, FSDP_KINETO_CATEGORIES,
-				fsdp_span((unsigned char *)name, size), &meaning)
-				->count++;
-			assert_int_equal(meaning, FSDP_KINETO_OTHER);
+			found = *fsdp_kineto_words_category(
+				words, fsdp_span((unsigned char *)name, size));
+			found.tally->count++;
+			assert_int_equal(found.meaning, FSDP_KINETO_OTHER);
 		}
-	fsdp_kineto_words_tally(
-		words, FSDP_KINETO_CATEGORIES, FSDP_SPAN("gpu_memset"), &meaning);
-	assert_int_equal(meaning, FSDP_KINETO_SET);
+	found = *fsdp_kineto_words_category(words, FSDP_SPAN("gpu_memset"));
+	assert_int_equal(found.meaning, FSDP_KINETO_SET);
 	/* Names of one size that begin alike. */
 	for (int i = 0; i < 4; i++) {
 		static const char *const alike[] = { "op", "or" };
-		fsdp_kineto_words_tally(
-			words, FSDP_KINETO_PHASES, fsdp_span_text(alike[i % 2]), &meaning)
-			->count++;
+		found = fsdp_kineto_words_look(
+			words, FSDP_KINETO_PHASES, fsdp_span_text(alike[i % 2]));
+		found.tally->count++;
 	}
 	assert_int_equal(words->phases.count, 2);
 	assert_int_equal(((struct fsdp_tally *)fsdp_vec_at(&words->phases, 1))->count, 2);
