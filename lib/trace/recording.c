@@ -275,25 +275,6 @@ static void number_cycles(const struct cycle *list, size_t count,
 	}
 }
 
-/* In order of job, rank, kind and time; without times, if one of a rank has none. */
-static void sort_cycles(struct cycle *list, size_t count)
-{
-	FSDP_SORT(list, count, FSDP_BY(list, job), FSDP_BY(list, rank),
-		FSDP_BY(list, kind), FSDP_BY(list, input));
-	for (size_t i = 0, next; i < count; i = next) {
-		bool timed = true;
-		next = i + count_cycles(&list[i], count - i);
-		for (size_t k = i; k < next; k++)
-			timed &= list[k].timed;
-		for (size_t k = i; !timed && k < next; k++) {
-			list[k].timed = false;
-			list[k].begin_ns = 0;
-		}
-	}
-	FSDP_SORT(list, count, FSDP_BY(list, job), FSDP_BY(list, rank),
-		FSDP_BY(list, kind), FSDP_BY(list, begin_ns), FSDP_BY(list, input));
-}
-
 /* Sets the run of each; how many there are. */
 static size_t number_runs(
 	struct fsdp_recording *const *list, size_t count, struct fsdp_arena *scratch)
@@ -325,7 +306,22 @@ static size_t number_runs(
 		   (jobs == 2 && (worlds[0] == FSDP_ABSENT || worlds[1] == FSDP_ABSENT));
 	for (size_t i = 0; one && i < count; i++)
 		all[i].job = 0;
-	sort_cycles(all, count);
+	/* In order of job, rank, kind and time; without times, if one of a rank has none.
+	 */
+	FSDP_SORT(all, count, FSDP_BY(all, job), FSDP_BY(all, rank), FSDP_BY(all, kind),
+		FSDP_BY(all, input));
+	for (size_t i = 0, next; i < count; i = next) {
+		next = i + count_cycles(&all[i], count - i);
+		timed = true;
+		for (size_t k = i; k < next; k++)
+			timed &= all[k].timed;
+		for (size_t k = i; !timed && k < next; k++) {
+			all[k].timed = false;
+			all[k].begin_ns = 0;
+		}
+	}
+	FSDP_SORT(all, count, FSDP_BY(all, job), FSDP_BY(all, rank), FSDP_BY(all, kind),
+		FSDP_BY(all, begin_ns), FSDP_BY(all, input));
 	for (size_t i = 0, next; i < count; i = next) {
 		size_t most = i, most_count = 0, of_rank;
 		for (next = i; next < count && all[next].job == all[i].job;
@@ -603,38 +599,6 @@ static size_t end_of_group(const struct alignment *at, size_t first)
 	return end;
 }
 
-/* The key is a name of type, group, ranks and number; without a number the place among
- * those of the recording that are alike. */
-static void list_calls(struct alignment *at, struct fsdp_arena *scratch)
-{
-	struct fsdp_names *keys = FSDP_TAKE(scratch, keys, 1);
-	fsdp_names_init(keys, scratch);
-	keys->copies = scratch;
-	for (uint32_t i = 0; i < at->count; i++) {
-		const struct fsdp_recording *one = at->list[i];
-		struct fsdp_vec alike; /* uint64_t, by key: so many came before */
-		fsdp_vec_init(&alike, scratch, sizeof(uint64_t));
-		for (uint32_t j = 0; j < one->collective_count; j++) {
-			struct fsdp_collective call;
-			fsdp_recording_collective(one, j, &call);
-			const struct fsdp_span parts[] = { call.type, call.group,
-				call.ranks };
-			uint32_t key = 0;
-			for (size_t k = 0; k < FSDP_COUNT(parts); k++)
-				key = fsdp_names_child(keys, key,
-					parts[k].size != 0 ? parts[k] : FSDP_SPAN(""));
-			uint64_t place = (*(uint64_t *)fsdp_vec_reach(&alike, key))++;
-			key = fsdp_names_child(keys, key,
-				call.seq.size != 0 ? call.seq
-						   : fsdp_span(&place, sizeof place));
-			at->all[at->all_count++] = (struct aligned_call){ key, i, j,
-				plus(call.ts_ns, call.dur_ns), call.dur_ns };
-		}
-	}
-	FSDP_SORT(at->all, at->all_count, FSDP_BY(at->all, key),
-		FSDP_BY(at->all, recording), FSDP_BY(at->all, collective));
-}
-
 /* Of those that are not known. */
 static size_t list_deltas(struct alignment *at)
 {
@@ -708,7 +672,33 @@ static int64_t align(struct fsdp_recording **list, size_t count, struct fsdp_are
 	}
 	at.all = FSDP_TAKE(scratch, at.all, all);
 	at.deltas = FSDP_TAKE(scratch, at.deltas, all);
-	list_calls(&at, scratch);
+	/* The key is a name of type, group, ranks and number; without a number the place
+	 * among those of the recording that are alike. */
+	struct fsdp_names *keys = FSDP_TAKE(scratch, keys, 1);
+	fsdp_names_init(keys, scratch);
+	keys->copies = scratch;
+	for (uint32_t i = 0; i < count; i++) {
+		struct fsdp_vec alike; /* uint64_t, by key: so many came before */
+		fsdp_vec_init(&alike, scratch, sizeof(uint64_t));
+		for (uint32_t j = 0; j < list[i]->collective_count; j++) {
+			struct fsdp_collective call;
+			fsdp_recording_collective(list[i], j, &call);
+			const struct fsdp_span parts[] = { call.type, call.group,
+				call.ranks };
+			uint32_t key = 0;
+			for (size_t k = 0; k < FSDP_COUNT(parts); k++)
+				key = fsdp_names_child(keys, key,
+					parts[k].size != 0 ? parts[k] : FSDP_SPAN(""));
+			uint64_t place = (*(uint64_t *)fsdp_vec_reach(&alike, key))++;
+			key = fsdp_names_child(keys, key,
+				call.seq.size != 0 ? call.seq
+						   : fsdp_span(&place, sizeof place));
+			at.all[at.all_count++] = (struct aligned_call){ key, i, j,
+				plus(call.ts_ns, call.dur_ns), call.dur_ns };
+		}
+	}
+	FSDP_SORT(at.all, all, FSDP_BY(at.all, key), FSDP_BY(at.all, recording),
+		FSDP_BY(at.all, collective));
 	find_offsets(&at);
 	/* From now on times count from the first start of all. */
 	for (size_t i = 0; i < count; i++) {

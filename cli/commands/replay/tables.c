@@ -28,11 +28,6 @@ bool replay_has_runs(struct subject of)
 
 /* ---- rows by time ---- */
 
-static int compare_numbers(int64_t a, int64_t b)
-{
-	return a < b ? -1 : a > b;
-}
-
 /* Indexes of the rows with the most time, or of all in their order. */
 struct place {
 	int64_t ns;
@@ -42,10 +37,10 @@ struct place {
 static int compare_places(const void *a, const void *b)
 {
 	const struct place *left = a, *right = b;
-	int order = compare_numbers(right->ns, left->ns);
 
-	return order != 0 ? order
-			  : (left->index > right->index) - (left->index < right->index);
+	if (left->ns != right->ns)
+		return left->ns > right->ns ? -1 : 1;
+	return (left->index > right->index) - (left->index < right->index);
 }
 
 /* How many of them are shown. */
