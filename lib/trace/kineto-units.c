@@ -222,13 +222,6 @@ static int compare_rows(const void *a, const void *b)
 	return left->pg < right->pg ? -1 : left->pg > right->pg;
 }
 
-/* Puts them in order. */
-static void unit_rows_sort(struct fsdp_unit_times *rows, size_t count)
-{
-	if (count != 0)
-		qsort(rows, count, sizeof *rows, compare_rows);
-}
-
 /* ---- sums ---- */
 
 static void add_ns(int64_t *sum, int64_t ns)
@@ -279,7 +272,8 @@ void fsdp_unit_rows_join(struct fsdp_joined *joined)
 			rows[at].gathers.by_step = rows[at].reduces.by_step =
 				(struct fsdp_step_list){ 0 };
 		}
-	unit_rows_sort(rows, total);
+	if (total != 0)
+		qsort(rows, total, sizeof *rows, compare_rows);
 	for (size_t i = 0; i < total; i++) {
 		struct fsdp_unit_times *more = &rows[i],
 				       *sum = kept != 0 ? &rows[kept - 1] : NULL;
@@ -335,19 +329,11 @@ void fsdp_kineto_units_add(
  * thread of the process.
  */
 
-/* A process group or a stream of a row. */
-struct unit_text {
-	struct fsdp_span text;
-	uint32_t row;
-	bool is_stream;
-};
-
 struct settling {
 	struct fsdp_kineto *kineto;
 	bool device;
 	size_t count;               /* annotations */
 	struct fsdp_vec rows;       /* struct fsdp_unit_times */
-	struct fsdp_vec texts;      /* struct unit_text */
 	struct fsdp_time_sums sums; /* gathers of each row, then reductions, by step */
 	struct own {
 		uint32_t row;    /* of an annotation; FSDP_NONE: none */
@@ -401,15 +387,16 @@ static uint32_t find_row(
 	return *index - 1;
 }
 
-/* Notes a process group or a stream of a row once. */
-static void add_text(struct settling *at, uint32_t row, bool is_stream, uint32_t word,
-	struct fsdp_span text)
+/* A process group or a stream of a row; each once, though many collectives have it. */
+static void add_text(struct settling *at, uint32_t row, struct fsdp_unit_texts *to,
+	uint32_t word, struct fsdp_span text)
 {
-	uint32_t key[] = { is_stream, row, word }, id;
+	const struct fsdp_unit_texts one = { &text, 1 };
+	uint32_t key[] = { to == &row_at(at, row)->streams, row, word }, id;
 	uint32_t *known = fsdp_kineto_words_find(
 		&at->kineto->words, FSDP_KINETO_UNIT_TEXTS, FSDP_KINETO_KEY(key), &id);
 	if (*known == 0)
-		fsdp_vec_append(&at->texts, &(struct unit_text){ text, row, is_stream });
+		add_texts(to, &one, &at->kineto->reading->arena);
 	*known = 1;
 }
 
@@ -578,9 +565,9 @@ static void add_collective(struct settling *at, size_t i, uint32_t row_index)
 	if (group.size != 0) {
 		fsdp_kineto_words_find(
 			&at->kineto->words, FSDP_KINETO_GROUPS, group, &group_id);
-		add_text(at, row_index, false, group_id, group);
+		add_text(at, row_index, &row->groups, group_id, group);
 	}
-	add_text(at, row_index, true, stream,
+	add_text(at, row_index, &row->streams, stream,
 		fsdp_kineto_words_thread_name(&kineto->words, stream));
 }
 
@@ -684,27 +671,16 @@ static void finish(struct settling *at)
 	struct fsdp_trace_reading *reading = at->kineto->reading;
 	struct fsdp_recording *recording = &reading->recording;
 	struct fsdp_unit_times *rows = fsdp_trace_flat(reading, &at->rows);
-	size_t row_count = at->rows.count, text_count = at->texts.count;
-	struct unit_text *sorted = fsdp_trace_flat(reading, &at->texts);
-	struct fsdp_span *texts = FSDP_TAKE(&reading->arena, texts, text_count);
+	size_t row_count = at->rows.count;
 	struct fsdp_step_list *by_step =
 		FSDP_TAKE(reading->scratch, by_step, 2 * row_count);
-	FSDP_SORT(sorted, text_count, FSDP_BY(sorted, is_stream), FSDP_BY(sorted, row),
-		FSDP_BY(sorted, text));
 	fsdp_time_sums_list(&at->sums, &reading->arena, by_step);
 	for (size_t i = 0; i < row_count; i++) {
 		rows[i].gathers.by_step = by_step[2 * i];
 		rows[i].reduces.by_step = by_step[2 * i + 1];
 	}
-	for (size_t i = 0; i < text_count; i++) {
-		const struct unit_text *one = &sorted[i];
-		struct fsdp_unit_texts *of =
-			one->is_stream ? &rows[one->row].streams : &rows[one->row].groups;
-		texts[i] = one->text;
-		if (of->count++ == 0)
-			of->texts = &texts[i];
-	}
-	unit_rows_sort(rows, row_count);
+	if (row_count != 0)
+		qsort(rows, row_count, sizeof *rows, compare_rows);
 	recording->units = rows;
 	recording->unit_count = row_count;
 }
@@ -732,7 +708,6 @@ void fsdp_kineto_units_finish(struct fsdp_kineto *kineto)
 		.issued = FSDP_TAKE(arena, at.issued, comms),
 		.reductions = FSDP_TAKE(arena, at.reductions, comms) };
 	fsdp_vec_init(&at.rows, arena, sizeof(struct fsdp_unit_times));
-	fsdp_vec_init(&at.texts, arena, sizeof(struct unit_text));
 	fsdp_time_sums_init(&at.sums, arena);
 	for (size_t i = 0; i < notes; i++)
 		at.own[i] = (struct own){ FSDP_NONE, 0 };
