@@ -309,17 +309,18 @@ static void print_own_loader(const struct verdict *verdict, struct out *out)
 		const struct fsdp_load_reason *reason = &own->reasons[i];
 
 		if (says_how && reason->verdict == FSDP_LOAD_DIFFERS) {
-			out_line_text(out, " (");
+			out_values(out, " ([the first of {}: ]",
+				value_some(
+					reason->all_names > 1 ? reason->all_names : 0));
 			out_line_name(out, text_of(reason->message));
-			out_values(out, "[, and {} more])",
-				value_some(reason->all_names > 0 ? reason->all_names - 1
-								 : 0));
+			out_line_text(out, ")");
 			return;
 		}
 		if (says_how || strcmp(reason->code, "audit-error") == 0)
 			continue;
 		if (strcmp(reason->code, "base-model") == 0)
-			out_line_text(out, "; not compared with its base model");
+			out_line_text(out,
+				"; not compared with its base model (--expect=BASE)");
 		else if (strcmp(reason->code, "unknown-model") == 0)
 			out_line_text(out,
 				"; whether %s loads it is not known for this model type",
@@ -399,7 +400,8 @@ static void show_format(const struct verdict *verdict, struct out *out)
 	out_values(out, "[, and {} more]", value_some(verdict->parts_left));
 	/* A resume needs them. */
 	if (verdict->of_role[FSDP_ROLE_OPTIM] == 0 &&
-		verdict->of_role[FSDP_ROLE_PARAM] > 0)
+		verdict->of_role[FSDP_ROLE_PARAM] > 0 &&
+		verdict->not_evaluated[FSDP_REASON_UNREADABLE] == 0)
 		out_line_text(out, ", no optimizer states");
 	out_line_end(out);
 }
@@ -412,9 +414,9 @@ static void show_level(
 		[FSDP_LEVEL_QUICK] =
 			"names, sizes and top-level metadata (without --quick also headers)",
 		[FSDP_LEVEL_HEADERS] =
-			"headers and metadata, no values (audit --data --values also checks contents, NaN and Inf)",
+			"headers and metadata only (audit --data --values also checks contents, NaN and Inf)",
 		[FSDP_LEVEL_DATA] =
-			"headers, metadata and contents, no values (--values also checks for NaN and Inf)",
+			"headers, metadata and contents (--values also checks for NaN and Inf)",
 		[FSDP_LEVEL_VALUES] = "headers, metadata, contents and values",
 	};
 
@@ -428,7 +430,7 @@ static void show_level(
 		value_bytes(verdict->bytes_with_digest != 0 ? verdict->bytes_with_digest
 							    : UINT64_MAX),
 		value_word(level >= FSDP_LEVEL_DATA && verdict->bytes_with_digest == 0
-				   ? ", no checksums to compare with"
+				   ? ", no checksums: changed bytes cannot be found"
 				   : ""),
 		value_word(
 			level >= FSDP_LEVEL_DATA &&
@@ -499,8 +501,8 @@ static void show_verdict(
 		out_line_text(out,
 			is_partial ? " (--checks lists the checks that did not run)"
 			: verdict->counts.error == 1
-				? "; some checks could not run because of the error (--checks lists them)"
-				: "; some checks could not run (--checks lists them)");
+				? "; some checks could not run because of the error (audit --checks lists them)"
+				: "; some checks could not run (audit --checks lists them)");
 	out_line_end(out);
 	show_level(verdict, out, audit);
 	if (run->common->quiet == 0)
@@ -631,8 +633,9 @@ static void show_total(const struct audit *audit, const struct run *run)
 		print_count(out, &before, errors, "error");
 		print_count(out, &before, warnings, "warning");
 		out_line_text(out, " in %zu checkpoints%s", audit->count,
-			word == 1 ? "; some checks could not run (--checks lists them)"
-				  : "");
+			word == 1
+				? "; some checks could not run (audit --checks lists them)"
+				: "");
 	}
 	out_line_end(out);
 	show_level(&(struct verdict){ .bytes_read = UINT64_MAX }, out, audit);

@@ -548,7 +548,7 @@ static void print_files(struct info *info)
 		out_line_text(out, " + others");
 	out_values(out, ": {}", value_bytes(bytes->on_disk));
 	if (bytes->unaccounted == 0 && bytes->unused == 0 && info->check.errors == 0)
-		out_line_text(out, ", no unreferenced bytes%s",
+		out_line_text(out, ", no unused bytes%s",
 			info->unread != 0 || info->unseen ? " in them" : "");
 	else
 		out_values(out, "[, {} unreferenced]",

@@ -981,7 +981,7 @@ static const struct record row_record = RECORD_OF(RECORD_OBJECT, CANDIDATE,
 		.machine_only = 1 << VIEW_EXPLAIN },
 	{ "optimizer_bytes", BYTES_AT(CANDIDATE, optimizer), .label = "optimizer",
 		.machine_only = 1 << VIEW_EXPLAIN },
-	{ "other_bytes", BYTES_AT(CANDIDATE, rest), .label = "rest",
+	{ "other_bytes", BYTES_AT(CANDIDATE, rest), .label = "other",
 		.machine_only = 1 << VIEW_EXPLAIN },
 	{ "why", GET(FIELD_WORD, get_why) });
 
@@ -1311,7 +1311,7 @@ static void print_cost(struct latest *latest)
 		return;
 	run_total(latest->run,
 		latest->named > 0 && old > 0
-			? "%zu checkpoint%s, %s (* marks the newest good; the others: %s)"
+			? "%zu checkpoint%s, %s (* marks the newest good; the others have %s)"
 			: "%zu checkpoint%s, %s",
 		latest->count, latest->count == 1 ? "" : "s",
 		out_bytes(latest->run->out, all, total),

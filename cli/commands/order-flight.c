@@ -96,14 +96,21 @@ static struct value name(struct fsdp_span name)
  * NULL: not known. */
 static const char *format_moment(int64_t ns, bool is_log, char text[MOMENT_ROOM])
 {
-	static const size_t year = sizeof "1970-" - 1;
+	static const char months[][4] = { "Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul",
+		"Aug", "Sep", "Oct", "Nov", "Dec" };
+	const int millis = (int)(ns / 1000000 % 1000);
 	char date[DATE_SIZE];
 
 	if (ns < 0)
 		return NULL;
 	date_format(date, ns / 1000000000, ' ');
-	snprintf(text, MOMENT_ROOM, "%s.%03d%s", is_log ? date + year : date,
-		(int)(ns / 1000000 % 1000), is_log ? "" : " UTC");
+	/* A log has no year, and 12-06 may be in June. */
+	if (is_log)
+		snprintf(text, MOMENT_ROOM, "%s %s.%03d",
+			months[(date[5] - '0') * 10 + date[6] - '0' - 1], date + 8,
+			millis);
+	else
+		snprintf(text, MOMENT_ROOM, "%s.%03d UTC", date, millis);
 	return text;
 }
 
@@ -543,7 +550,7 @@ static void lines_agree(const struct flight *flight)
 				: value_absent(),
 			value_word(
 				joined->is_gloo && joined->problem == NULL
-					? "; Gloo dumps do not record send and recv: a rank may wait in one"
+					? "; Gloo dumps do not record send and recv: a rank that waits in them is not found"
 					: ""));
 	if (!problem_is(joined, "unheard"))
 		return;

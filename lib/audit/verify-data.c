@@ -1291,7 +1291,7 @@ static void check_finite(
 		fsdp_find(&verify->findings, FSDP_RULE_NON_FINITE,
 			FSDP_PLACE(.file = place.file, .tensor = place.tensor,
 				.rank = place.rank),
-			"all values are NaN");
+			"all values of the tensor are NaN");
 		return;
 	}
 	fsdp_find(&verify->findings, FSDP_RULE_NON_FINITE, &place,

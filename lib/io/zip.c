@@ -496,7 +496,7 @@ static bool read_end(struct tail *tail, struct fsdp_zip_end *ret_end)
 		free(front.window);
 		if (!walked)
 			return false;
-		fsdp_fail_rule(tail->error, FSDP_ERROR_DAMAGED, "FI1040", front.end,
+		fsdp_fail_rule(tail->error, FSDP_ERROR_DAMAGED, "FI1040", FSDP_UNKNOWN,
 			"file is truncated after %llu bytes: no zip directory at the end (%s%llu complete record%s in the first %llu bytes)",
 			FSDP_LLU(tail->source->size), front.bounded ? "at least " : "",
 			FSDP_LLU(front.records), front.records == 1 ? "" : "s",

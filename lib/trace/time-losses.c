@@ -573,13 +573,21 @@ void fsdp_recordings_loss(const struct fsdp_recordings *run, const struct fsdp_c
 		/* Why they wait, as far as the recordings show it. */
 		if (cost->straggler == FSDP_ABSENT)
 			append(loss,
-				"ranks wait for each other %.0f %% of their time, and no rank is a clear straggler; --by=collective lists which rank entered each call last",
+				"ranks wait for each other %.0f %% of their time, and no rank is a clear straggler",
 				cost->waiting);
 		else
 			append(loss,
 				"the other ranks wait %.0f %% of their time for rank %" PRId64
-				" (straggler): ",
+				" (straggler)",
 				cost->waiting, cost->straggler);
+		/* What they compute meanwhile hides a wait. */
+		if (cost->has_device && cost->waiting > exposed)
+			append(loss, ", at most %.0f %% not overlapped by compute",
+				exposed);
+		append(loss, "%s",
+			cost->straggler != FSDP_ABSENT
+				? ": "
+				: "; --by=collective lists which rank entered each call last");
 		if (cost->straggler != FSDP_ABSENT &&
 			cost->cause == FSDP_STRAGGLER_UNKNOWN)
 			append(loss,
@@ -840,10 +848,10 @@ void fsdp_recordings_notes(const struct fsdp_recordings *recordings,
 	if (by_start != 0)
 		note(&to,
 			by_start == 1
-				? "the launch of %" PRIu64
-				  " kernel or copy is not recorded: it counts in the step in which it ran"
-				: "the launches of %" PRIu64
-				  " kernels and copies are not recorded: each counts in the step in which it ran",
+				? "%" PRIu64
+				  " kernel or copy has no launch event: it counts in the step in which it ran"
+				: "%" PRIu64
+				  " kernels and copies have no launch event: each counts in the step in which it ran",
 			by_start);
 	if (lost != 0)
 		note(&to,

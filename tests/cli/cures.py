@@ -123,7 +123,7 @@ CURES = [
     ("FI4005", always(model(ENDS | {"model.flat.bias": (512,)}, {})), []),
     # As transformers builds the embedding of Mllama.
     ("FI1091", llama({"model.embed_tokens.weight": (72, 16)}, model_type="mllama_text_model"), []),
-    ("FI1091", llama({"model.embed_tokens.weight": (72, 16)}, model_type="mine"), ["take config.json and the weights from one save: the two belong to different models"]),
+    ("FI1091", llama({"model.embed_tokens.weight": (72, 16)}, model_type="mine"), ["take config.json and the weights from one save: they do not belong together"]),
 ]
 
 META = {"model.embed_tokens": "tok_embeddings", "lm_head": "output", "model.norm": "norm", "model.layers": "layers", "self_attn.q_proj": "attention.wq",

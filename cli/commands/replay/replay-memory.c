@@ -305,7 +305,7 @@ static void show_row(
 
 	if (state->active_bytes > state->allocated_bytes)
 		out_values_line(out, NULL,
-			"  {} of this is freed, but cannot be used again before another stream is done with it (record_stream)",
+			"  {} of this was freed by the program, but is held until another stream is done with it (record_stream)",
 			value_bytes(state->active_bytes - state->allocated_bytes));
 	if (state->split_free_bytes != 0 &&
 		state->split_free_bytes >= state->reserved_bytes / 10) {
@@ -316,7 +316,7 @@ static void show_row(
 			value_count(state->split_segments),
 			value_bytes(state->split_largest_bytes));
 		if (holder->frame_count != 0) {
-			out_values(out, "; [{} of ]the segments are used by ",
+			out_values(out, "; [{} of ]the segments are held by ",
 				holder->blocks != state->split_segments
 					? value_count(holder->blocks)
 					: value_absent());
@@ -402,9 +402,9 @@ static const struct record memory_record = OBJECT_RECORD(ROW, "memory",
 		ALWAYS("The device, as the process counts them.") },
 	{ "segments", COUNT_AT(ROW, state.segments), FOR_PROGRAMS,
 		ALWAYS("Number of segments that were taken from the driver.") },
-	{ "reserved_bytes", BYTES_AT(ROW, state.reserved_bytes), .label = "reserved",
-		ALWAYS("Bytes in them.") },
-	{ "active_bytes", BYTES_AT(ROW, state.active_bytes), .label = "active",
+	{ "reserved_bytes", BYTES_AT(ROW, state.reserved_bytes),
+		.label = "reserved at end", ALWAYS("Bytes in them.") },
+	{ "active_bytes", BYTES_AT(ROW, state.active_bytes), .label = "in use at end",
 		ALWAYS("Bytes of blocks that are in use, or wait to be freed.") },
 	{ "allocated_bytes", BYTES_AT(ROW, state.allocated_bytes), FOR_PROGRAMS,
 		ALWAYS("Bytes of blocks that are in use.") },
@@ -414,7 +414,7 @@ static const struct record memory_record = OBJECT_RECORD(ROW, "memory",
 		ALWAYS("Number of blocks that are in use, or wait to be freed.") },
 	{ "largest_free_bytes", BYTES_AT(ROW, state.largest_free_bytes), FOR_PROGRAMS,
 		ALWAYS("Bytes of the largest block that is free.") },
-	{ "peak", SIGNED_BYTES_AT(ROW, peak_bytes), FOR_PEOPLE },
+	{ "peak in use", SIGNED_BYTES_AT(ROW, peak_bytes), FOR_PEOPLE },
 	{ "events", COUNT_AT(ROW, state.events), ALWAYS("Number of recorded events.") },
 	{ "start_bytes", INTEGER_AT(ROW, state.start_bytes), FOR_PROGRAMS,
 		ALWAYS("Bytes that were asked for and active before the first event; below 0 when events are lost.") },

@@ -73,18 +73,17 @@ enum { SIX_COUNT = sizeof SIX / sizeof *SIX };
 static const struct fsdp_times NO_TIMES = { 0, 0, FSDP_ABSENT, FSDP_ABSENT, FSDP_ABSENT,
 	FSDP_ABSENT, false };
 
-/* "1.250 (3)": with the rank, where ranks differ. */
-static void format_ranked(struct replay_ranked *ranked, bool differ)
+/* "1.250 (3)": with the rank, where ranks differ in what is printed. */
+static void format_ranked(struct replay_ranked *ranked, const char *other)
 {
-	char ms[HUMAN_ROOM];
+	int size;
 
-	if (ranked->ns == FSDP_ABSENT)
+	human_ms(ranked->ns, ranked->text);
+	if (strcmp(ranked->text, other) == 0)
 		return;
-	int size = snprintf(
-		ranked->text, sizeof ranked->text, "%s", human_ms(ranked->ns, ms));
-	if (differ)
-		snprintf(ranked->text + size, sizeof ranked->text - (size_t)size,
-			" (%" PRId64 ")", ranked->rank);
+	size = (int)strlen(ranked->text);
+	snprintf(ranked->text + size, sizeof ranked->text - (size_t)size,
+		" (%" PRId64 ")", ranked->rank);
 }
 
 /* A type of a run over its ranks, or (NULL) one of the six that no recording has; as a
@@ -95,6 +94,7 @@ static void list_type(struct replay *replay, const struct replay *run, const cha
 	struct replay_type *row = &replay->types[replay->type_count++],
 			   *first = run->nth == 1 ? row : replay->types;
 	int64_t sum_ns, ranks = 0;
+	char least[HUMAN_ROOM], most[HUMAN_ROOM];
 
 	*row = (struct replay_type){ .type = { span_of_text(text_of(name)), NO_TIMES },
 		.run = run->nth,
@@ -118,8 +118,10 @@ static void list_type(struct replay *replay, const struct replay *run, const cha
 		if (ranks++ == 0 || one->sum_ns > row->max.ns)
 			row->max = (struct replay_ranked){ one->sum_ns, one->rank, "" };
 	}
-	format_ranked(&row->min, row->min.ns != row->max.ns);
-	format_ranked(&row->max, row->min.ns != row->max.ns);
+	if (ranks != 0) {
+		format_ranked(&row->min, human_ms(row->max.ns, most));
+		format_ranked(&row->max, human_ms(row->min.ns, least));
+	}
 	while (first != row && (first->absent || !text_is(text_of_span(first->type.name),
 							 text_of_span(row->type.name))))
 		first++;

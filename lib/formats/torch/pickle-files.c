@@ -389,7 +389,7 @@ static void report_truncated(struct legacy *legacy, uint32_t first)
 		FSDP_PLACE(.file = legacy->file, .offset = legacy->at, .affected = names,
 			.affected_count = affected,
 			.fix = affected < model->pieces.count - first
-				       ? "copy this file again, or export the complete tensors: fsdp-inspect export --partial"
+				       ? "copy this file again, or export the other tensors: fsdp-inspect export --partial -o OUT FILE"
 				       : "copy this file again"),
 		"file is truncated: %u of %u storages are missing or incomplete", lost,
 		legacy->extent_count);
