@@ -258,14 +258,14 @@ def usage():
         check("variables that choose libraries are left out", ("LD_NOTHING" in names or "PYTHONNOTHING" in names) and names)
 
 
-def drip(handler, body):
+def drip(handler, body, size=2, wait=0.3):
     """Sends few bytes at a time, so that a server is never silent, and counts how often."""
     handler.close_connection = True
     try:
-        for at in range(0, len(body), 2):
+        for at in range(0, len(body), size):
             type(handler).tries += 1
-            handler.wfile.write(body[at:at + 2])
-            time.sleep(0.3)
+            handler.wfile.write(body[at:at + size])
+            time.sleep(wait)
     except OSError:
         pass
 
@@ -392,7 +392,7 @@ def web(servers):
     check("but asked for", not any(f"token={SECRET}" in path for _, path, _ in Handler.seen))
     for fault, status, word in (("changed", (1, 2, 3), "changed since"), ("no ranges", (2,), "ignores range requests"),
                                 ("denied", (2,), "access denied (HTTP 403)"), ("wrong range", (1, 2, 3), "wrong Content_Range"),
-                                ("no size", (2,), "wrong Content_Range"), ("other tag", (1, 2, 3), "changed since"), ("longer", (2,), "more bytes than were asked for"),
+                                ("no size", (2,), "wrong Content_Range"), ("other tag", (1, 2, 3), "changed since"), ("longer", (2,), "more bytes than asked for"),
                                 ("cut once", (0,), ""), ("endless", (2,), "cannot be read"), ("gzip", (2,), "cannot be read (Content_Encoding)"),
                                 ("huge headers", (2,), "cannot be read"), ("busy twice", (0,), ""), ("busy", (2,), "asks to slow down (HTTP 503, 6 tries)")):
         Handler.fault, Handler.tries = fault, 0
@@ -880,6 +880,9 @@ class Faulty(http.server.BaseHTTPRequestHandler):
                 self.answer(206, part[:len(part) // 2], Content_Range=where, **{"Content-Length": len(part)}, **tag)
             else:
                 self.answer(206, part, Content_Range=where, **tag)
+            elif fault == "endless":
+                self.answer(206, b"", Content_Range=where, **{"Content-Length": 1 << 40}, **tag)
+                drip(self, bytes(1 << 20), 64 << 10, 0.01)
 
     do_HEAD = do_GET
 
@@ -900,6 +903,7 @@ STORE_FAULTS = (
 
 def store_faults():
     """Each failure of a store: its words and status, and no secret."""
+    ("endless", 2, "/model.safetensors: cannot be read (more bytes than asked for)"),
     servers = [http.server.ThreadingHTTPServer((host, 0), Faulty) for host in ("127.0.0.1", "127.0.0.2")]
     for server, other in zip(servers, servers[::-1]):
         server.handle_error = lambda *words: None

@@ -159,7 +159,7 @@ class Store:
         refuse(str(tag).strip('"') != str(file.tag).strip('"') or not where.endswith(f"/{file.size}"), CHANGED)
         refuse(where != asked, OTHER, "wrong Content_Range")
         found = body() if callable(body) else body
-        refuse(len(found) > end - begin, OTHER, "more bytes than were asked for")
+        refuse(len(found) > end - begin, OTHER, "more bytes than asked for")
         refuse(len(found) < end - begin, UNREACHABLE, "connection_lost")
         return found
 
@@ -359,7 +359,7 @@ class Obstore(Store):
     def read(self, file, begin, end):
         found = self.package.get(self.client, file.key, options={"range": (begin, end), "if_match": file.tag})
         where = f"bytes {found.range[0]}-{found.range[1] - 1}/{found.meta['size']}"
-        return where, found.meta.get("e_tag"), found.bytes
+        return where, found.meta.get("e_tag"), lambda: next(iter(found.stream(min_chunk_size=end - begin)), b"")
 
 
 class Fsspec(Store):
@@ -387,6 +387,7 @@ class Fsspec(Store):
         client, asked = self.client, {"Range": f"bytes={begin}-{end - 1}", "IfMatch": file.tag}
         if self.scheme == "s3":
             found = self.wait(client._call_s3, "get_object", Bucket=self.bucket, Key=file.key, **asked)
+            refuse("ContentRange" in found and found["ContentLength"] > end - begin, OTHER, "more bytes than asked for")
             return found.get("ContentRange"), found.get("ETag"), functools.partial(self.wait, found["Body"].read)
         if self.scheme == "gs":
             url = client.url(f"{self.bucket}/{file.key}")
@@ -455,8 +456,7 @@ class Helper:
             return ROOT_IS, b"\1" + self.entry(store, "file", store.found) if is_file else b"\2"
         if kind == LIST:
             (root, size), folder = struct.unpack_from("<IH", payload), payload[6:].decode("utf-8", "surrogateescape")
-            is_below = not folder or all(map(SAFE.fullmatch, folder.split("/")))
-            refuse(size != len(payload) - 6 or not is_below, OTHER)
+            refuse(size != len(payload) - 6 or folder and not all(map(SAFE.fullmatch, folder.split("/"))), OTHER)
             store = self.roots[root]
             found = list((store.call("list", folder) if folder else store.found).items())
             with self.lock:
