@@ -199,7 +199,9 @@ bool helper_start(const struct inputs *inputs)
 		descriptor, options->limits, options->limit_count, &current, NULL);
 	if (good && program == NULL)
 		fsdp_remote_reject(current, "no helper: python3 was not found",
-			"install Python 3.9 or newer, or set FSDP_INSPECT_PYTHON");
+			own != NULL || getenv("FSDP_INSPECT_PYTHON") != NULL
+				? "FSDP_INSPECT_PYTHON and FSDP_INSPECT_HELPER name programs by absolute paths"
+				: "install Python 3.9 or newer, or set FSDP_INSPECT_PYTHON");
 	for (size_t i = 0; i < inputs->urls.count && good; i++) {
 		char *url; /* a copy that take_url made */
 

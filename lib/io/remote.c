@@ -164,7 +164,15 @@ static void parse_printable(struct fsdp_cursor *frame, char *to, size_t room)
 
 /* ---- why something failed ---- */
 
-enum { NOTHING = 2, NO_CREDENTIALS, DENIED, EXPIRED, NO_RANGES = 9, OTHER = 12 };
+enum {
+	NOTHING = 2,
+	NO_CREDENTIALS,
+	DENIED,
+	EXPIRED,
+	NO_RANGES = 9,
+	NO_PACKAGE,
+	OTHER = 12
+};
 
 static const struct {
 	enum fsdp_error_code code;
@@ -186,7 +194,7 @@ static const struct {
 		"check the name, the network and the proxy settings (HTTPS_PROXY); SSL_CERT_FILE names the certificates that are trusted" },
 	[NO_RANGES] = { FSDP_ERROR_SYSTEM, NULL, "the server ignores range requests",
 		NULL },
-	[10] = { FSDP_ERROR_USAGE, NULL, "this scheme needs a Python package",
+	[NO_PACKAGE] = { FSDP_ERROR_USAGE, NULL, "this scheme needs a Python package",
 		"pip install -U obstore" },
 	[11] = { FSDP_ERROR_SYSTEM, NULL, "the server redirects to another place", NULL },
 	[OTHER] = { FSDP_ERROR_SYSTEM, NULL, "cannot be read", NULL },
@@ -215,6 +223,7 @@ static bool fail_with(const struct remote_failure *failure, const char *url,
 {
 	unsigned code = failure->code;
 	const char *detail = failure->detail;
+	static const char python[] = "Python is ";
 	bool has_place = *detail != '\0' && code != NOTHING;
 	size_t at = 0;
 	while (strncmp(url, stores[at].scheme, strlen(stores[at].scheme)) != 0)
@@ -230,6 +239,9 @@ static bool fail_with(const struct remote_failure *failure, const char *url,
 		fsdp_error_add_hint(ret_error, "%s", stores[at].login);
 	else if (code == DENIED)
 		fsdp_error_add_hint(ret_error, "%s", stores[at].denied);
+	else if (code == NO_PACKAGE && strstr(detail, python) != NULL)
+		fsdp_error_add_hint(ret_error, "%s -m pip install -U obstore",
+			strstr(detail, python) + strlen(python));
 	else if (code == NO_RANGES && strchr(url, '?') == NULL)
 		fsdp_error_add_hint(ret_error, "curl -fLO %s", url);
 	else if (failures[code].hint != NULL)
@@ -1187,6 +1199,9 @@ bool fsdp_remote_new(int descriptor, const struct fsdp_limit_setting *limits,
 	pthread_mutex_lock(&remote->mutex);
 	put(remote->out + HEAD_BYTES, VERSION, 2);
 	(void)ask(remote, HELLO, 2, NULL, NULL);
+	if (descriptor >= 0 && remote->broken != NULL)
+		remote->hint =
+			"the helper needs Python 3.9 or newer (FSDP_INSPECT_PYTHON)";
 	pthread_mutex_unlock(&remote->mutex);
 	*ret_remote = remote;
 	return true;

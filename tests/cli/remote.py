@@ -226,13 +226,18 @@ def usage():
             wrong[words[0]] = status, err
     check("URLs that cannot be read are refused", wrong)
     status, out, err = run(["info", "s3://b/x"], FSDP_INSPECT_PYTHON="/nowhere")
-    check("without Python", (status != 2 or "no helper: python3 was not found" not in err) and err)
+    check("without Python", (status != 2 or "no helper: python3 was not found" not in err or "fix: FSDP_INSPECT_PYTHON" not in err) and err)
+    status, out, err = run(["info", "s3://b/x"], FSDP_INSPECT_PYTHON="/bin/false")
+    check("a Python that cannot run the helper", (status != 2 or "the helper ended\n  fix: the helper needs Python 3.9" not in err) and err)
     with tempfile.TemporaryDirectory() as scratch:
         # Modules of the folder of a venv without any others stand for an old package.
         subprocess.run([sys.executable, "-m", "venv", "--without-pip", scratch + "/venv"], check=True)
         python = scratch + "/venv/bin/python3"
         missing = run(["info", "s3://b/x"], FSDP_INSPECT_PYTHON=python, HOME=scratch)
-        check("without obstore", (missing[0] != 2 or "(obstore is not installed, Python is " not in missing[2]) and missing)
+        check("without obstore", (missing[0] != 2 or "(obstore is not installed, Python is " not in missing[2] or
+                                  f"hint: {python} -m pip install -U obstore\n" not in missing[2]) and missing)
+        other = run(["info", "s3://b/x"], FSDP_INSPECT_PYTHON=python, FSDP_INSPECT_REMOTE="boto")
+        check("a name of no package", (other[0] != 2 or "(unknown FSDP_INSPECT_REMOTE, " not in other[2]) and other)
         program = shutil.copy(PROCESS, scratch + "/venv/bin/fsdp-inspect")
         env = {"PATH": "/usr/bin:/bin", "HOME": scratch, "ASAN_OPTIONS": "detect_leaks=0"}
         done = subprocess.run([program, "info", "s3://b/x"], capture_output=True, text=True, env=env)
@@ -875,14 +880,14 @@ class Faulty(http.server.BaseHTTPRequestHandler):
             elif fault == "drips":
                 self.answer(206, b"", Content_Range=where, **{"Content-Length": len(part)}, **tag)
                 drip(self, part)
+            elif fault == "endless":
+                self.answer(206, b"", Content_Range=where, **{"Content-Length": 1 << 40}, **tag)
+                drip(self, bytes(1 << 20), 64 << 10, 0.01)
             elif fault == "cut body" and is_fault:
                 self.close_connection = True
                 self.answer(206, part[:len(part) // 2], Content_Range=where, **{"Content-Length": len(part)}, **tag)
             else:
                 self.answer(206, part, Content_Range=where, **tag)
-            elif fault == "endless":
-                self.answer(206, b"", Content_Range=where, **{"Content-Length": 1 << 40}, **tag)
-                drip(self, bytes(1 << 20), 64 << 10, 0.01)
 
     do_HEAD = do_GET
 
@@ -898,12 +903,12 @@ STORE_FAULTS = (
     ("changed", 2, "/model.safetensors: the file changed since the directory was listed"),
     ("read denied", 2, "/model.safetensors: access denied (AccessDenied)"),
     ("no ranges", 2, "/model.safetensors: the server ignores range requests"),
+    ("endless", 2, "/model.safetensors: cannot be read (more bytes than asked for)"),
     ("other tag", 2, "the file changed since"), ("no tag", 2, "the file changed since"), ("redirect", 2, "/model.safetensors: the server redirects to another place"))
 
 
 def store_faults():
     """Each failure of a store: its words and status, and no secret."""
-    ("endless", 2, "/model.safetensors: cannot be read (more bytes than asked for)"),
     servers = [http.server.ThreadingHTTPServer((host, 0), Faulty) for host in ("127.0.0.1", "127.0.0.2")]
     for server, other in zip(servers, servers[::-1]):
         server.handle_error = lambda *words: None

@@ -408,7 +408,7 @@ def store_of(url):
                 return kind(url)
         except ImportError as error:
             problem = problem or (f"{error.name} is not installed" if error.name else str(error))
-    raise Fail(NO_PACKAGE, f"{problem}, Python is {sys.executable[:120]}")
+    raise Fail(NO_PACKAGE, f"{problem or 'unknown FSDP_INSPECT_REMOTE'}, Python is {sys.executable[:120]}")
 
 
 def text(word):
