@@ -4,11 +4,13 @@
  * at the same level, and compares it with the other steps of the run.
  */
 #include <dirent.h>
+#include <fcntl.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <fsdp/audit.h>
 
@@ -523,6 +525,25 @@ static bool is_saved(const char *name)
 	return saved;
 }
 
+/* An empty directory contains nothing of a save. */
+static bool is_empty_folder(DIR *parent, const char *name)
+{
+	int fd = openat(dirfd(parent), name, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	DIR *stream = fd < 0 ? NULL : fdopendir(fd);
+	const struct dirent *entry = NULL;
+
+	if (stream == NULL) {
+		if (fd >= 0)
+			close(fd);
+		return false;
+	}
+	while ((entry = readdir(stream)) != NULL && entry->d_name[0] == '.' &&
+		strspn(entry->d_name, ".") == strlen(entry->d_name))
+		;
+	closedir(stream);
+	return entry == NULL;
+}
+
 /* For a directory the kinds of its files; for a file those of the files of its directory
  * with the same step. An unreadable directory has none. */
 static void kinds_list(const struct run_candidate *candidate, struct kinds *kinds)
@@ -544,7 +565,9 @@ static void kinds_list(const struct run_candidate *candidate, struct kinds *kind
 	if (stream != NULL)
 		memory_owns(stream, release_folder);
 	while (stream != NULL && (entry = readdir(stream)) != NULL) {
-		if (!is_saved(entry->d_name))
+		if (!is_saved(entry->d_name) ||
+			(entry->d_type == DT_DIR &&
+				is_empty_folder(stream, entry->d_name)))
 			continue;
 		generalize(entry->d_name, is_folder ? -1 : candidate->step_name.step,
 			kind, &found);
@@ -581,8 +604,19 @@ static bool is_sibling(const struct run_candidate *a, const struct run_candidate
 	return strcmp(of[0], of[1]) == 0;
 }
 
+/* Names with the number of a step are not looked for: these are files. */
+static bool is_present(const struct run_candidate *candidate, const char *name)
+{
+	char path[4096];
+	struct stat status;
+
+	return (size_t)snprintf(path, sizeof path, "%s/%s", candidate->path, name) <
+		       sizeof path &&
+	       stat(path, &status) == 0;
+}
+
 /* Kinds that all others have. A directory that differs from only one other may have been
- * saved in another way. */
+ * saved in another way; an empty one was not filled. */
 static void check_kinds(struct latest *latest, struct run_candidate *candidate)
 {
 	struct kinds own, others[SIBLINGS_MOST];
@@ -600,20 +634,23 @@ static void check_kinds(struct latest *latest, struct run_candidate *candidate)
 			example = other->path;
 		}
 	}
-	for (size_t k = 0; count > own.is_folder && own.count > 0 &&
-			   k < others[0].count && !is_lacking;
-		k++) {
+	for (size_t k = 0;
+		count > 0 && own.count > 0 && k < others[0].count && !is_lacking; k++) {
 		const char *kind = others[0].names[k];
+		bool is_empty = !has_kind(&own, kind) && own.is_folder &&
+				is_present(candidate, kind);
 
-		is_lacking = !has_kind(&own, kind);
+		is_lacking = !has_kind(&own, kind) && (count > own.is_folder || is_empty);
 		for (size_t i = 1; i < count && is_lacking; i++)
 			is_lacking = has_kind(&others[i], kind);
 		if (is_lacking)
 			set_bad(candidate,
-				"%.200s is missing; %s of the run (%.200s) %s one [FI1003 uncommitted-save]",
-				kind, count == 1 ? "the other step" : "the other steps",
+				"%.200s is %s; %s of the run (%.200s) %s %s [FI1003 uncommitted-save]",
+				kind, is_empty ? "empty" : "missing",
+				count == 1 ? "the other step" : "the other steps",
 				example + folder_size(example),
-				count == 1 ? "has" : "have");
+				count == 1 ? "has" : "have",
+				is_empty ? "files in it" : "one");
 	}
 }
 

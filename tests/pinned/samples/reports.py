@@ -115,6 +115,17 @@ def steps_of_a_run_without_their_last_part(folder):
 
 
 @sample
+def steps_of_a_run_with_an_empty_part(folder):
+    """Two steps: the newer one has an empty directory, which is full in the older one, or empty in both."""
+    for title, filled in {"one": (1,), "both": ()}.items():
+        for step in (1, 2):
+            folder.copy(SMALL, f"{title}/global_step_{step}/actor")
+            folder.directory(f"{title}/global_step_{step}/data")
+        for step in filled:
+            folder.write(f"{title}/global_step_{step}/data/rows.pt", b"rows")
+
+
+@sample
 def optimizers_under_any_key(folder):
     """Of two networks, one optimizer further in, and a dict that has states and no groups."""
     def optimizer(key):
