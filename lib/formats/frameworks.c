@@ -327,12 +327,34 @@ static void strip_state_dict(struct fsdp_reading *reading)
 			.strip = FSDP_SPAN("state_dict"), .role = -1 });
 }
 
+enum { COMMIT_BYTES = 4096 };
+
+/* Other programs have a file of this name, too. One that is damaged may be Megatron's. */
+static bool has_commit(const struct fsdp_folder *folder)
+{
+	fsdp_auto_error *error = NULL;
+	struct fsdp_source source;
+	char text[COMMIT_BYTES];
+	size_t size;
+
+	if (!fsdp_folder_has(folder, COMMIT, FSDP_ENTRY_FILE))
+		return false;
+	if (!fsdp_folder_source(folder, FSDP_SPAN(COMMIT), &source, &error) ||
+		!fsdp_source_read(&source, 0, text,
+			size = fsdp_min(source.size, sizeof text), &error))
+		return true;
+	if (memmem(text, size, "\"sharded_backend\"", 17) != NULL)
+		return true;
+	while (size > 0 && (unsigned char)text[size - 1] <= ' ')
+		size--;
+	return source.size <= sizeof text && (size == 0 || text[size - 1] != '}');
+}
+
 static bool is_megatron(const struct fsdp_folder *folder)
 {
 	return fsdp_folder_has(folder, ".metadata", FSDP_ENTRY_FILE) &&
-	       (fsdp_folder_has(folder, "metadata.json", FSDP_ENTRY_FILE) ||
-		       fsdp_folder_has(folder, "common.pt", FSDP_ENTRY_FILE)) &&
-	       fsdp_pattern_in(folder, FSDP_ENTRY_FILE, "__#_#.distcp");
+	       fsdp_pattern_in(folder, FSDP_ENTRY_FILE, "__#_#.distcp") &&
+	       (fsdp_folder_has(folder, COMMON, FSDP_ENTRY_FILE) || has_commit(folder));
 }
 
 static void name_megatron(struct fsdp_reading *reading, const struct fsdp_folder *folder)

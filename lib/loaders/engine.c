@@ -478,7 +478,8 @@ bool fsdp_load_flag(struct fsdp_loading *loading, const char *name, bool otherwi
 static const struct family {
 	const char *loader; /* NULL: no loader takes it */
 	const char *any, *and_any;
-	const char *keys; /* config.json has one of them; NULL: any */
+	const char *keys;     /* the document has one of them; NULL: any */
+	const char *document; /* NULL: config.json */
 } families[] = {
 	/* Of MLX, Meta and Mistral, vLLM, and of other programs with names like those of
 	 * PEFT. */
@@ -488,7 +489,9 @@ static const struct family {
 	{ "deepspeed", "*/*_states.pt" }, /* in the directory of a tag */
 	{ "accelerate", "random_states_* optimizer.bin scheduler.bin",
 		"model.safetensors* pytorch_model.bin* pytorch_model_fsdp* random_states_*" },
-	{ "megatron", "metadata.json common.pt", ".metadata *.distcp" },
+	{ "megatron", "common.pt", ".metadata *.distcp" },
+	{ "megatron", "metadata.json", ".metadata *.distcp", "sharded_backend",
+		"metadata.json" },
 	{ "megatron", "latest_checkpointed_iteration.txt", "*/common.pt" },
 	{ "dcp", ".metadata *.distcp" },
 	{ "hf", "config.json", OF_MODEL, "model_type architectures" },
@@ -502,16 +505,16 @@ static const struct family {
 
 static const struct fsdp_loader *find_own(struct fsdp_loading *loading)
 {
-	struct fsdp_scan_document config = read_document(loading, "config.json");
-
 	for (size_t i = 0; i < FSDP_COUNT(families); i++) {
 		const struct family *of = &families[i];
-		struct fsdp_load_items members = list_members(loading, "config.json");
+		const char *name = of->document != NULL ? of->document : "config.json";
+		struct fsdp_scan_document document = read_document(loading, name);
+		struct fsdp_load_items members = list_members(loading, name);
 		const struct fsdp_setting *member;
 		/* One that is not valid may have had it. */
 		bool has_key =
 			of->keys == NULL ||
-			(of->loader != NULL && config.is_there && !config.is_valid);
+			(of->loader != NULL && document.is_there && !document.is_valid);
 
 		while ((member = fsdp_load_next_item(&members)) != NULL && !has_key)
 			has_key = fsdp_span_is_any(member->key, of->keys);

@@ -407,3 +407,11 @@ def dcp_without_collectives_of_ranks_of_8_digits(folder):
             folder.copy(f"{source}/__{rank}.metadata", metadata)
             folder.edit(metadata, b"\x8c\x0c__%d_0.distcp" % rank, b"\x8c\x13__%d_0.distcp" % (copy + rank))
             folder.edit(metadata, b"\x95\x28\x05", b"\x95\x2f\x05")
+
+
+@sample
+def saves_of_dcp_with_a_file_metadata_json(folder):
+    """Of another program, of Megatron-core, and one that is damaged."""
+    for place, text in {"other": '{"step": 100}', "own": '{"sharded_backend": "torch_dist"}', "cut": '{"sharded_'}.items():
+        folder.copy("dcp/fsdp2-w4-small/checkpoint", place)
+        folder.write(place + "/metadata.json", text)
