@@ -537,24 +537,29 @@ static void note_idle(struct exporting *exporting)
 static void print_companions(struct exporting *exporting)
 {
 	struct out *out = exporting->run->out;
-	bool some = false;
+	uint32_t copied = exporting->facts.companions;
+	bool adapter = exporting->options->adapter || is_adapter(exporting->run);
+	bool some = false, has_adapter_config = false;
+	const char *name;
 
-	if (exporting->facts.companions == 0 && exporting->config == NULL)
+	if (copied == 0 && exporting->config == NULL)
 		return;
-	out_line_begin(out, exporting->facts.companions == 0 ? "missing" : "copied");
-	if (exporting->facts.companions == 0)
-		out_line_text(out, "%s (add one with --with-config=DIR)",
-			exporting->options->adapter || is_adapter(exporting->run)
-				? "adapter_config.json"
-				: "config.json");
-	for (size_t i = 0; fsdp_export_companion_name(i) != NULL; i++) {
-		if ((exporting->facts.companions >> i & 1) == 0)
+	if (copied != 0)
+		out_line_begin(out, "copied");
+	for (size_t i = 0; (name = fsdp_export_companion_name(i)) != NULL; i++) {
+		if ((copied >> i & 1) == 0)
 			continue;
-		out_line_text(
-			out, "%s%s", some ? ", " : "", fsdp_export_companion_name(i));
+		out_line_text(out, "%s%s", some ? ", " : "", name);
 		some = true;
+		has_adapter_config |= strcmp(name, "adapter_config.json") == 0;
 	}
-	out_line_end(out);
+	if (some)
+		out_line_end(out);
+	if (adapter && !has_adapter_config)
+		out_line(out, "missing",
+			"adapter_config.json (add one with --with-config=DIR; PEFT takes r, lora_alpha and target_modules from it)");
+	else if (!some)
+		out_line(out, "missing", "config.json (add one with --with-config=DIR)");
 }
 
 static void print_refused(struct exporting *exporting)

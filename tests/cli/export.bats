@@ -657,6 +657,13 @@ names_in() {
 	[ "$(names_in base)" = "a.q.weight b.weight" ]
 	run "$FSDP_INSPECT" export -o lora --adapter lora.safetensors
 	[[ $output == *"adapter_config.json (add one"* ]]
+	# Another configuration does not stand for it.
+	mkdir model && cp lora.safetensors model/model.safetensors && echo {} >model/config.json
+	run "$FSDP_INSPECT" export -o of-model --adapter model
+	[[ $output == *"copied       config.json"*"missing      adapter_config.json (add one"* ]]
+	echo '{"peft_type": "LORA"}' >model/adapter_config.json
+	run "$FSDP_INSPECT" export -o configured --adapter --with-config=model lora.safetensors
+	[[ $output != *missing* ]]
 	[ "$(names_in lora/adapter_model.safetensors)" = "base_model.model.a.q.lora_A.weight base_model.model.a.q.lora_B.weight" ]
 	run --separate-stderr "$FSDP_INSPECT" export -o both --adapter --base lora.safetensors
 	[ "$status" -eq 2 ]
