@@ -302,6 +302,8 @@ bool is_wanted(struct exporting *exporting, uint32_t index)
 
 	if (exporting->options->index_only)
 		return true;
+	if (exporting->repeated != NULL && exporting->repeated[index])
+		return false;
 	if (exporting->named != NULL)
 		return exporting->named[index];
 	name = tensor_shown_name(run, &exporting->buffers->name, &tensor);
@@ -747,6 +749,7 @@ static void run_export(struct run *run)
 	}
 	if (!exporting.refused) {
 		refuse_sorts(&exporting);
+		find_repeated(&exporting);
 		find_renames(&exporting, &names);
 		find_torn(&exporting);
 	}

@@ -67,11 +67,34 @@ static bool tear_file(struct exporting *exporting, struct text path)
 	return wanted;
 }
 
+/* Whether the tensors of this name are equal, as the finding is that there are two. */
+static bool is_repeated(const struct exporting *exporting, const struct finding *finding)
+{
+	const struct fsdp_checkpoint *checkpoint = exporting->run->checkpoint;
+	size_t count = fsdp_tensor_count(checkpoint);
+	uint32_t first, i;
+
+	if (exporting->repeated == NULL || strcmp(finding->rule, "FI1061") != 0 ||
+		finding->tensor.data == NULL)
+		return false;
+	first = fsdp_tensor_find(checkpoint, span_of_text(finding->tensor));
+	if (first == FSDP_NONE)
+		return false;
+	for (i = first + 1; i < count && fsdp_tensor(checkpoint, i).name ==
+						 fsdp_tensor(checkpoint, first).name;
+		i++)
+		if (!exporting->repeated[i])
+			return false;
+	return i > first + 1;
+}
+
 /* Whether something that is wanted suffers from it. */
 static bool takes_away(struct exporting *exporting, const struct finding *finding)
 {
 	bool wanted = false;
 
+	if (is_repeated(exporting, finding))
+		return false;
 	for (size_t i = 0; i < finding->affected_kept; i++)
 		wanted |= tear(exporting, finding->affected[i]);
 	if (finding->affected_count > finding->affected_kept &&
@@ -185,6 +208,72 @@ static void audit(struct run *run)
 			strcmp(result.rule->id, "FI1008") == 0)
 			run_note(run,
 				"no file states the number of ranks; if some are missing, the tensors are incomplete (audit --expect)");
+}
+
+/* Reads both. False: they differ, or cannot be read, which is reported elsewhere. */
+static bool are_equal(struct fsdp_locator *locator, uint32_t a, uint32_t b)
+{
+	struct fsdp_elements *elements[2] = { NULL, NULL };
+	struct fsdp_span bytes[2] = { { 0 }, { 0 } };
+	struct fsdp_error *error = NULL;
+	bool good = fsdp_elements_open(locator, a, NULL, &elements[0], &error) &&
+		    fsdp_elements_open(locator, b, NULL, &elements[1], &error);
+
+	while (good) {
+		size_t size;
+
+		for (size_t i = 0; i < 2 && good; i++)
+			good = bytes[i].size > 0 ||
+			       fsdp_elements_next(elements[i], &bytes[i], &error);
+		size = bytes[0].size < bytes[1].size ? bytes[0].size : bytes[1].size;
+		if (!good || size == 0)
+			break;
+		good = memcmp(bytes[0].data, bytes[1].data, size) == 0;
+		for (size_t i = 0; i < 2; i++)
+			bytes[i] = (struct fsdp_span){ bytes[i].data + size,
+				bytes[i].size - size };
+	}
+	good = good && bytes[0].size == 0 && bytes[1].size == 0;
+	fsdp_elements_close(elements[0]);
+	fsdp_elements_close(elements[1]);
+	fsdp_error_free(error);
+	return good;
+}
+
+void find_repeated(struct exporting *exporting)
+{
+	struct run *run = exporting->run;
+	const struct fsdp_checkpoint *checkpoint = run->checkpoint;
+	const char *family = fsdp_checkpoint_format(checkpoint).family;
+	uint32_t count = (uint32_t)fsdp_tensor_count(checkpoint), first = 0;
+	struct fsdp_locator *locator = NULL;
+
+	if (exporting->options->index_only || family == NULL ||
+		strcmp(family, "hf-safetensors-sharded") != 0)
+		return;
+	for (uint32_t i = 1; i < count; i++) {
+		struct fsdp_tensor a = fsdp_tensor(checkpoint, first),
+				   b = fsdp_tensor(checkpoint, i);
+
+		if (a.name != b.name || a.raw_name != b.raw_name) {
+			first = i;
+			continue;
+		}
+		if (a.dtype != b.dtype || a.dims != b.dims ||
+			(a.dims > 0 && memcmp(a.shape, b.shape,
+					       a.dims * sizeof *a.shape) != 0) ||
+			!is_wanted(exporting, first) || !is_wanted(exporting, i))
+			continue;
+		if (locator == NULL) {
+			run_must(
+				run, fsdp_locator_new(checkpoint, &locator, &run->error));
+			exporting->repeated =
+				run_memory(run, count, sizeof *exporting->repeated);
+		}
+		exporting->repeated[i] = are_equal(locator, first, i);
+		exporting->repeated_count += exporting->repeated[i];
+	}
+	fsdp_locator_free(locator);
 }
 
 void find_torn(struct exporting *exporting)
@@ -468,6 +557,14 @@ static void print_skipped(struct exporting *exporting)
 	out_line_end(out);
 }
 
+static void print_repeated(struct exporting *exporting)
+{
+	if (exporting->repeated_count > 0)
+		out_values_line(exporting->run->out, "repeated",
+			"{} tensor{s} stored in two files with equal bytes; written once",
+			value_count(exporting->repeated_count));
+}
+
 /* One line per tie, at most a few. */
 static void print_ties(struct exporting *exporting)
 {
@@ -600,11 +697,12 @@ static bool is_comparable(const struct exporting *exporting)
 	const uint64_t *left = exporting->facts.left_tensors;
 
 	return left[FSDP_EXPORT_UNSUPPORTED] == 0 && left[FSDP_EXPORT_INCOMPLETE] == 0 &&
-	       exporting->file == NULL && exporting->named == NULL &&
-	       selection_is_all(exporting->selection) && options->cast == NULL &&
-	       options->map == NULL && options->renames.count == 0 &&
-	       options->prefix == NULL && !options->adapter && !options->base &&
-	       strcmp(run->path, "-") != 0 && run->path_count == 1;
+	       exporting->repeated_count == 0 && exporting->file == NULL &&
+	       exporting->named == NULL && selection_is_all(exporting->selection) &&
+	       options->cast == NULL && options->map == NULL &&
+	       options->renames.count == 0 && options->prefix == NULL &&
+	       !options->adapter && !options->base && strcmp(run->path, "-") != 0 &&
+	       run->path_count == 1;
 }
 
 /* What this export repaired is not printed as a finding of the input. */
@@ -619,10 +717,12 @@ static void omit_repaired(const struct exporting *exporting)
 		finding->is_printed |=
 			exporting->options->index_only
 				? is_exported_index(finding->file.data)
-				: strip != NULL && strcmp(finding->rule, "FI4002") == 0 &&
-					  memmem(finding->message.data,
-						  finding->message.size, strip,
-						  strlen(strip)) != NULL;
+				: is_repeated(exporting, finding) ||
+					  (strip != NULL &&
+						  strcmp(finding->rule, "FI4002") == 0 &&
+						  memmem(finding->message.data,
+							  finding->message.size, strip,
+							  strlen(strip)) != NULL);
 	}
 }
 
@@ -679,6 +779,7 @@ void print_export(struct exporting *exporting)
 			value_word(strips ? "; " : ""), value_some(facts->cleaned));
 	print_wrapped(exporting);
 	print_ties(exporting);
+	print_repeated(exporting);
 	print_companions(exporting);
 	if (exporting->options->cast != NULL)
 		out_values_line(out, "cast", "to {}; {} finite number{s} became infinite",

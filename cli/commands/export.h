@@ -37,6 +37,8 @@ struct exporting {
 	struct row_buffers *buffers;
 	bool *named;    /* tensors that were named; NULL: none was */
 	bool *torn;     /* incomplete tensors; NULL: none */
+	bool *repeated; /* equal to a tensor of this name in another file; NULL: none */
+	size_t repeated_count;
 	bool refused;   /* the source is incomplete: nothing is written */
 	bool damaged;   /* that was seen only while it was read */
 	bool unmatched; /* the selectors take nothing, which refuses too */
@@ -72,6 +74,9 @@ void digest_exported(struct exporting *exporting);
 
 /* Of a struct exporting, which is its context as well. */
 extern const struct record export_record;
+
+/* Fills `repeated`: of tensors that are equal only the first one is written. */
+void find_repeated(struct exporting *exporting);
 
 /* Whether the source lacks something that is to be written: then `refused` is set, or
  * with --partial the tensors that suffer are `torn`. */

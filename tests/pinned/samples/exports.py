@@ -29,6 +29,17 @@ def shards_without_an_index(folder: Folder):
 
 
 @sample
+def tensor_in_two_shards(folder: Folder):
+    """The name b is in both shards: with equal bytes, with other bytes, and with another shape."""
+    for place, (shape, content) in {"equal": ([1], b"5678"), "bytes": ([1], b"5679"), "shape": ([1, 1], b"5678")}.items():
+        folder.write(f"{place}/model-00001-of-00002.safetensors", safetensors({
+            "a": ("F32", [1], b"1234"), "b": ("F32", [1], b"5678")}))
+        folder.write(f"{place}/model-00002-of-00002.safetensors", safetensors({"b": ("F32", shape, content), "c": ("F32", [1], b"1234")}))
+        folder.json(f"{place}/model.safetensors.index.json", {"metadata": {"total_size": 12}, "weight_map": {
+            "a": "model-00001-of-00002.safetensors", "b": "model-00001-of-00002.safetensors", "c": "model-00002-of-00002.safetensors"}})
+
+
+@sample
 def names_with_segments_of_wrappers(folder: Folder):
     one = b"\0\0\200\77"
     folder.write("x.safetensors", safetensors({
