@@ -281,6 +281,25 @@ const struct fsdp_checkpoint *fsdp_load_opened(struct fsdp_loading *loading)
 	return fsdp_load_open(loading, loading->weights != NULL ? loading->weights : "");
 }
 
+bool fsdp_load_may_be_quantized(struct fsdp_loading *loading)
+{
+	const struct fsdp_checkpoint *checkpoint = fsdp_load_opened(loading);
+	size_t count = checkpoint != NULL ? fsdp_tensor_count(checkpoint) : 0;
+	bool is_plain = checkpoint != NULL;
+
+	for (uint32_t i = 0; i < count && is_plain; i++) {
+		struct fsdp_tensor tensor = fsdp_tensor(checkpoint, i);
+
+		is_plain =
+			fsdp_span_is_any(fsdp_span_text(fsdp_dtype(tensor.dtype)->name),
+				"float16 bfloat16 float32 float64") &&
+			!fsdp_span_ends(
+				fsdp_load_copy_name(loading, checkpoint, tensor.raw_name),
+				FSDP_SPAN(".scales"));
+	}
+	return !is_plain;
+}
+
 bool fsdp_load_has_finding(struct fsdp_loading *loading, const char *rule)
 {
 	const struct fsdp_checkpoint *checkpoint = fsdp_load_opened(loading);
@@ -480,11 +499,13 @@ static const struct family {
 	const char *any, *and_any;
 	const char *keys;     /* the document has one of them; NULL: any */
 	const char *document; /* NULL: config.json */
+	bool (*holds)(struct fsdp_loading *loading); /* may be NULL */
 } families[] = {
 	/* Of MLX, Meta and Mistral, vLLM, and of other programs with names like those of
 	 * PEFT. */
 	{ NULL, "adapters.safetensors params.json model-rank-*" },
-	{ NULL, "config.json", .keys = "quantization" },
+	{ NULL, "config.json", .keys = "quantization",
+		.holds = fsdp_load_may_be_quantized },
 	{ "trainer", "trainer_state.json training_args.bin", OF_RUN },
 	{ "deepspeed", "*/*_states.pt" }, /* in the directory of a tag */
 	{ "accelerate", "random_states_* optimizer.bin scheduler.bin",
@@ -519,7 +540,8 @@ static const struct fsdp_loader *find_own(struct fsdp_loading *loading)
 		while ((member = fsdp_load_next_item(&members)) != NULL && !has_key)
 			has_key = fsdp_span_is_any(member->key, of->keys);
 		if (has_key && has_any(loading, of->any) &&
-			(of->and_any == NULL || has_any(loading, of->and_any)))
+			(of->and_any == NULL || has_any(loading, of->and_any)) &&
+			(of->holds == NULL || of->holds(loading)))
 			return of->loader != NULL ? find_loader(of->loader) : NULL;
 	}
 	return NULL;

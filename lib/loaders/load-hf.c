@@ -32,7 +32,8 @@ enum {
 	OTHER_LAYERS = 1 << 13,
 	ADAPTER_WEIGHTS = 1 << 14,
 	BAD_INDEX = 1 << 15,
-	OWN_CODE = 1 << 16
+	OWN_CODE = 1 << 16,
+	NO_METHOD = 1 << 17
 };
 
 /* Kept words: the dtype; numbers of layer_types and of layers. */
@@ -51,6 +52,9 @@ static const struct fsdp_load_fact facts[] = {
 		.kind = FSDP_LOAD_TEXT, .is_lacking = true },
 	{ QUANTIZED, .document = FILE_NAME, .keys = "quantization_config",
 		.kind = FSDP_LOAD_DICT },
+	{ NO_METHOD, .document = FILE_NAME,
+		.keys = "quantization_config.quant_method quantization_config.load_in_8bit quantization_config.load_in_4bit",
+		.is_lacking = true },
 	{ OWN_CODE, .document = FILE_NAME, .keys = "auto_map" },
 	{ BAD_INDEX, .document = FSDP_LOAD_OF_INDEX },
 	{ NO_METADATA, .document = FSDP_LOAD_OF_INDEX, .keys = "metadata",
@@ -379,6 +383,13 @@ static const struct fsdp_load_rule rules[] = {
 	FSDP_REFUSES(DTYPE, .when = OTHER_DTYPE, .since = "5",
 		.message = "dtype {5} in config.json is not one of torch",
 		.fix = "set dtype in config.json to one of torch"),
+	FSDP_REFUSES(CONFIG, fsdp_load_may_be_quantized,
+		"quantization_config in config.json has no quant_method",
+		.when = QUANTIZED | NO_METHOD, .since = "5", .ends = true),
+	FSDP_REFUSES(CONFIG, .when = QUANTIZED | NO_METHOD, .since = "5", .ends = true,
+		.message =
+			"quantization_config in config.json has no quant_method, and the weights are not quantized",
+		.fix = "remove quantization_config from config.json"),
 	FSDP_REFUSES(MISSING_FILE, fsdp_load_lacks_shard),
 	FSDP_REFUSES(DAMAGED_FILE, fsdp_load_is_cut_safetensors),
 	FSDP_REFUSES(UNSAFE_GLOBAL, fsdp_load_weights_refuse_global, .since = "5"),

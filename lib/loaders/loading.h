@@ -303,6 +303,9 @@ const struct fsdp_checkpoint *fsdp_load_open(
 
 /* The chosen weights, or the directory if no set is chosen. */
 const struct fsdp_checkpoint *fsdp_load_opened(struct fsdp_loading *loading);
+/* Whether there are scales, or tensors of another dtype than floats of 16 bits or more;
+ * true if nothing can be read. */
+bool fsdp_load_may_be_quantized(struct fsdp_loading *loading);
 
 /* Leaves what runs if memory ended; frees the error, or NULL. */
 void fsdp_load_must(struct fsdp_loading *loading, struct fsdp_error *error);

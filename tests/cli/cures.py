@@ -157,7 +157,9 @@ LOADS = [
     (llama(layers("mlp.down_proj.weight", shape=(12, 16))), "refuses", None),
     (prefixed("language_model.", tensors={n: s for n, s in LLAMA_ALL.items() if n != "lm_head.weight"}, tie_word_embeddings=True), "differs",
      "fsdp-inspect export --strip=language_model. -o OUT FOLDER"),
-    (quantized(quant_method="gptq", bits=4), "not_judged", None),
+    (quantized(quant_method="gptq", bits=4), "not_judged", None), (llama(quantization={"bits": 4, "group_size": 64}), "loads", None),
+    (quantized(bits=4, group_size=64), "refuses", "remove quantization_config from config.json"),
+    (always(model({**LLAMA_ALL, "lm_head.scales": (4, 4)}, {}, quantization_config={"bits": 4, "group_size": 64})), "refuses", None),
     *((always(model({"model.decoder.embed_tokens.weight": (64, 16)}, {}, **WHISPER, architectures=[name])), verdict, None) for name, verdict in (
         ("WhisperForCausalLM", "not_judged"), ("WhisperForConditionalGeneration", "differs"))),
     (always(model({of_meta(name): shape for name, shape in LLAMA_ALL.items()}, {})), "differs", "fsdp-inspect export --map=hf-llama -o OUT FOLDER"),

@@ -171,3 +171,16 @@ def adapters_with_an_empty_head_and_with_a_whole_one(folder):
                                                      "target_modules": ["q_proj"], "modules_to_save": ["lm_head"]})
         head = {"base_model.model.lm_head.weight": ("F32", shape, bytes(4 * shape[-1]))}
         folder.write(f"{title}/adapter_model.safetensors", safetensors({**pair, **head}, format="pt"))
+
+
+@sample
+def configurations_of_mlx(folder):
+    """MLX writes quantization twice. The weights are plain, or they have scales."""
+    mlx = {"bits": 4, "group_size": 64}
+    for place, settings in {"plain": {}, "plain-twice": {"quantization_config": mlx}}.items():
+        folder.copy(LLAMA, place)
+        config = json.loads(folder.read(place + "/config.json"))
+        folder.json(place + "/config.json", {**config, "quantization": mlx, **settings})
+    folder.json("packed/config.json", {"model_type": "llama", "quantization": mlx, "quantization_config": mlx})
+    folder.write("packed/model.safetensors", safetensors({
+        "lm_head.weight": ("U32", [8, 8], bytes(range(256))), "lm_head.scales": ("F16", [8, 1], b"\1" * 16)}))
