@@ -674,6 +674,7 @@ struct refused {
 	size_t count, left_out; /* that many names do not fit */
 	bool only_dtensors;     /* an import of torch.distributed.tensor is enough */
 	bool cannot_allow;      /* add_safe_globals of all names is not enough */
+	bool needs_group;       /* ShardedTensor asks the process group when it is read */
 	bool must_not;          /* a file may make such an object run what it contains */
 	char names[360];
 	size_t size;
@@ -803,6 +804,8 @@ static void report_refused(struct fsdp_torch *torch, const struct refused *refus
 		fix = "";
 	else if (refused->only_dtensors)
 		fix = "import torch.distributed.tensor";
+	else if (refused->needs_group)
+		fix = "call init_process_group with the ranks of the save, then on each rank torch.load(..., weights_only=False), if you trust its source";
 	else if (refused->cannot_allow)
 		fix = "torch.load(..., weights_only=False), if you trust its source";
 	else if (refused->items_size == 0)
@@ -878,6 +881,8 @@ void fsdp_torch_check(struct fsdp_torch *torch)
 			char name[sizeof refused.names];
 			size_t size = global->module.size + 1 + global->name.size;
 			refused.only_dtensors &= (known->home & DTENSOR) != 0;
+			refused.needs_group |=
+				fsdp_span_is(global->name, "ShardedTensor");
 			refused.must_not |=
 				fsdp_span_is(global->name, "_load_from_bytes");
 			refused.count++;
