@@ -143,7 +143,22 @@ static const char RULES[] =
 	"\n"
 	"The manual page fsdp-inspect-rules(7) has cause and fix of each.\n";
 
-const char help_words[] =
+static const char ENVIRONMENT[] =
+	"  FSDP_INSPECT_COLOR     default of --color\n"
+	"  FSDP_INSPECT_JOBS      default of --jobs\n"
+	"  FSDP_INSPECT_PROGRESS  default of --progress\n"
+	"  NO_COLOR               not empty: no color\n"
+	"  FORCE_COLOR, CLICOLOR_FORCE\n"
+	"                         not empty and not 0: color, also in a pipe\n"
+	"  CLICOLOR               0: no color\n"
+	"  TERM                   dumb or unset: no color\n"
+	"  COLUMNS                width of the terminal\n"
+	"  LC_ALL, LC_CTYPE, LANG no UTF-8: text is ASCII only\n\n"
+	"Options have priority over the environment. --part=auto and URLs read more\n"
+	"variables. No configuration file is read.\n";
+
+/* The terms of messages and manual, one line per term. */
+static const char WORDS[] =
 	"  rank            a process of the training run; ranks count from 0\n"
 	"  world size      number of ranks of the run\n"
 	"  mesh            device mesh with named dimensions: dp_shard=8, tp=2\n"
@@ -183,6 +198,8 @@ const char help_words[] =
 	"  diverge         ranks call different collectives\n";
 
 static const struct topic topics[] = {
+	{ "environment", ENVIRONMENT },
+	{ "words", WORDS },
 	{ "plan", PLAN },
 	{ "trace", TRACE },
 	{ "json", JSON },

@@ -510,9 +510,6 @@ void help_command(FILE *stream, const struct command *command);
 /* The n-th topic that is not a rule; NULL past the end. */
 const char *help_topic_name(size_t index);
 
-/* The glossary: words that messages and manual use, one line per word. */
-extern const char help_words[];
-
 /* Of an enum option_kind: "flag", "count", "integer", "size", "word", "text", "words". */
 const char *help_kind_name(unsigned kind);
 

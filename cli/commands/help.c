@@ -299,23 +299,6 @@ static void topic_status(FILE *stream)
 		stream);
 }
 
-static void topic_environment(FILE *stream)
-{
-	fputs("  FSDP_INSPECT_COLOR     default of --color\n"
-	      "  FSDP_INSPECT_JOBS      default of --jobs\n"
-	      "  FSDP_INSPECT_PROGRESS  default of --progress\n"
-	      "  NO_COLOR               not empty: no color\n"
-	      "  FORCE_COLOR, CLICOLOR_FORCE\n"
-	      "                         not empty and not 0: color, also in a pipe\n"
-	      "  CLICOLOR               0: no color\n"
-	      "  TERM                   dumb or unset: no color\n"
-	      "  COLUMNS                width of the terminal\n"
-	      "  LC_ALL, LC_CTYPE, LANG no UTF-8: text is ASCII only\n\n"
-	      "Options have priority over the environment. --part=auto and URLs read more\n"
-	      "variables. No configuration file is read.\n",
-		stream);
-}
-
 static void topic_maps(FILE *stream)
 {
 	struct fsdp_map_facts map;
@@ -336,11 +319,6 @@ static void topic_maps(FILE *stream)
 	fputs("\nFormat of a map: the manual page fsdp-inspect-map(5)\n", stream);
 }
 
-static void topic_words(FILE *stream)
-{
-	fputs(help_words, stream);
-}
-
 static const struct {
 	const char *name;
 	void (*put)(FILE *stream);
@@ -350,8 +328,6 @@ static const struct {
 	{ "options", topic_options },
 	{ "outputs", topic_outputs },
 	{ "status", topic_status },
-	{ "environment", topic_environment },
-	{ "words", topic_words },
 	{ "maps", topic_maps },
 };
 
