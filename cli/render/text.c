@@ -491,10 +491,8 @@ static size_t print_cell(struct grid *grid, const struct grid_column *column,
 	struct cell cell, const char *text, size_t at)
 {
 	if (goes_on(grid, column, &cell, at) && grid->one_line) {
-		size_t width = (size_t)grid->looks->width;
-		size_t room = at < width ? width - at : 0;
-		writer_put(grid->to, text,
-			width_front(text, cell.size, room > 3 ? room - 3 : 0));
+		size_t room = (size_t)grid->looks->width - at;
+		writer_put(grid->to, text, width_front(text, cell.size, room - 3));
 		writer_text(grid->to, "...");
 		return room;
 	}
