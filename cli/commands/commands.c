@@ -131,7 +131,7 @@ static void run_commands(struct run *run)
 const struct command command_commands = {
 	.name = "commands",
 	.group = GROUP_ABOUT,
-	.summary = "list all commands, options and words",
+	.summary = "list all commands, options and their values",
 	.synopsis = "",
 	.examples = { "commands", "commands --json" },
 	.shapes = SHAPE_FACTS | SHAPE_ITEMS,

@@ -628,7 +628,7 @@ static const struct option_row OPTIONS[] = {
 	{ "param", 0, OPTION_TEXT, "FQN[:INDEX]", offsetof(struct flat_options, param),
 		.help = "locate a parameter, or one element of it: 100 or 6,4" },
 	{ "at", 0, OPTION_TEXT, "RANK:OFFSET", offsetof(struct flat_options, at),
-		.help = "show the parameter at an element of a rank's shard" },
+		.help = "show the parameter at this element of a rank's shard" },
 	{ "units-from", 0, OPTION_TEXT, "FILE", offsetof(struct flat_options, units_from),
 		.help = "use the units of a trace, or of a log with the printed model" },
 	{ NULL },

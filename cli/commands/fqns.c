@@ -640,7 +640,7 @@ static const struct option_row OPTIONS[] = {
 		.help = "print all names of each parameter, with tied ones" },
 	{ "units", 0, OPTION_WORD, "WHICH", offsetof(struct fqns_options, units), UNITS,
 		.initial = "known",
-		.help = "likely: also repeated blocks, if no plan or log names units" },
+		.help = "likely: infer units if no plan or log names them" },
 	{ "units-from", 0, OPTION_TEXT, "FILE", offsetof(struct fqns_options, units_from),
 		.help = "use the units of a trace, or of a log with the printed model" },
 	{ NULL },

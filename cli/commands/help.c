@@ -224,7 +224,7 @@ void help_command(FILE *stream, const struct command *row)
 		}
 	if (*gap == '\0')
 		fputc('\n', stream);
-	fputs("\nand the common options: fsdp-inspect help options\n", stream);
+	fputs("\nCommon options: fsdp-inspect help options\n", stream);
 	print_options(stream, "Options", row->options);
 }
 

@@ -1079,7 +1079,7 @@ static const char *const level_words[] = { "quick", "headers", "data", NULL };
 #define AT(member) offsetof(struct latest_options, member)
 static const struct option_row OPTIONS[] = {
 	{ "level", 0, OPTION_WORD, "LEVEL", AT(level), level_words, .initial = "quick",
-		.help = "check level: names and sizes, all headers, every byte" },
+		.help = "check names and sizes, all headers, or every byte" },
 	{ "explain", 0, OPTION_FLAG, NULL, AT(explain),
 		.help = "show why newer checkpoints were rejected" },
 	{ "all", 0, OPTION_FLAG, NULL, AT(all),

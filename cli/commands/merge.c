@@ -115,7 +115,7 @@ const struct command command_merge = {
 	.summary = "merge the results of a run split with --part",
 	.synopsis = "[--columns=LIST] RESULT.jsonl...",
 	.examples = { "merge part-*.jsonl", "merge --json part-*.jsonl" },
-	.exit_1 = "as defined by the command of the parts",
+	.exit_1 = "as for the command that wrote the parts",
 	.selectors = (const struct option_row *const[]){ select_columns, NULL },
 	.shapes = SHAPE_FACTS | SHAPE_ITEMS | SHAPE_FINDINGS | SHAPE_TABLE,
 	.output = "text",

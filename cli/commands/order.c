@@ -64,7 +64,7 @@ static const struct option_row OPTIONS[] = {
 	{ "rank-regex", 0, OPTION_TEXT, "RE", AT(rank_regex),
 		.help = "read ranks of dumps from paths with this expression" },
 	{ "strict", 0, OPTION_FLAG, NULL, AT(strict),
-		.help = "exit with 1 on PyTorch warnings and refused states" },
+		.help = "exit with 1 if PyTorch would warn or reject a state" },
 	{ "head", 0, OPTION_INTEGER, "N", AT(head), NULL, 0, INT64_MAX,
 		.help = "print the first N lines of each list" },
 	{ NULL },

@@ -374,7 +374,7 @@ const struct command command_show = {
 	.synopsis = "[--values=N|SLICES] [-g PATTERN] [--rank=LIST] CHECKPOINT [NAME...]",
 	.examples = { "show step-1000/ lm_head.weight", "show step-1000/ layers.31",
 		"show --values 0:8,-4: model.pt fc.bias" },
-	.exit_1 = "a name is absent",
+	.exit_1 = "a name is missing",
 	.options = OPTIONS,
 	.selectors = (const struct option_row *const[]){ select_names, select_ranks,
 		select_files, select_columns, NULL },

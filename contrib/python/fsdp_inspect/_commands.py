@@ -26,14 +26,14 @@ class Commands:
         raise NotImplementedError
 
     def audit(self, *, quick: bool = False, data: bool = False, values: bool = False, require_checksums: bool = False, manifest: Optional[Word] = None, listing: Optional[Word] = None, rule: Union[Word, Sequence[Word], None] = None, allow_global: Union[Word, Sequence[Word], None] = None, expect: Optional[Word] = None, merged: Optional[Word] = None, map: Optional[Word] = None, size: Union[Word, Sequence[Word], None] = None, ignore: Union[Word, Sequence[Word], None] = None, loader: Union[Word, Sequence[Word]] = "auto", world: Optional[int] = None, loader_version: Optional[Word] = None, loader_option: Union[Word, Sequence[Word], None] = None, checks: bool = False, jobs: Optional[int] = None, part: Optional[Word] = None, limit: Union[Word, Sequence[Word], None] = None, fail_on: Optional[Literal["none", "note", "warning", "error"]] = None) -> Audit:
-        """check whether it is complete, intact and safe
+        """check whether a checkpoint is complete, intact and safe
 
         quick: check names, sizes and top-level metadata only
         data: also read every byte
         values: like --data, and count NaN and Inf values
-        require_checksums: with --data: files without checksums are partial
+        require_checksums: with --data: partial if a file has no checksums
         manifest: with --data: compare with SHA-256 digests (sha256sum)
-        listing: as --quick, of the files in this list (aws s3 ls, ls -lR)
+        listing: like --quick, for files of this list (aws s3 ls, ls -lR)
         rule: change the severity of a rule: off, note, warning, error
         allow_global: trust this global in pickles
         expect: compare names with a JSON file, a checkpoint or a plan
@@ -41,7 +41,7 @@ class Commands:
         map: with --merged: names of another framework (help maps)
         size: set a number of the map: num_attention_heads=32
         ignore: names that --expect and --merged skip
-        loader: check whether these loaders accept it; auto: its own
+        loader: check with these loaders; auto: the one of its format
         world: with --for: world size of the run that loads
         loader_version: with --for: version of the library (default: the newest)
         loader_option: with --for: set a parameter of the loader
@@ -61,8 +61,8 @@ class Commands:
         values: also compare elements and values
         tol: with --values: equal if |a - b| <= ABS + REL * |b|
         stat: print one row per module
-        strip: remove these segments from names; none: keep model. too
-        rename: rename tensors of A, or their first segments
+        strip: remove this prefix from names; none: remove no prefix
+        rename: rename tensors of A, by full name or prefix
         map: compare names of two frameworks with this map (help maps)
         size: set a number of the map: num_attention_heads=32
         glob: select names: * in a segment, ** across; !PATTERN excludes
@@ -86,16 +86,16 @@ class Commands:
         to: write shards, one file, or one tensor (default: by OUT)
         max_shard_size: largest size of one shard (default 5GB)
         tie: write tied tensors under one name, or under all
-        strip: remove these segments from names; auto, none
-        rename: rename tensors, or their first segments
+        strip: remove this prefix from names; auto, none
+        rename: rename tensors, by full name or prefix
         map: convert names and layouts with this map (help maps)
         size: set a number of the map: num_attention_heads=32
         weights: DeepSpeed: float32 weights of the optimizer, or the model's
         dtype: convert floating-point tensors (round to nearest even)
         with_config: copy configuration and tokenizer from this directory
         prefix: export the state dict of this name
-        adapter: export the adapter of LoRA that is not merged
-        base: export the model without LoRA that is not merged
+        adapter: export only the LoRA adapter of an unmerged model
+        base: export an unmerged model without its LoRA adapter
         index_only: only create the missing index file
         force: replace existing files
         partial: export complete tensors of an incomplete checkpoint
@@ -121,7 +121,7 @@ class Commands:
 
         unit: show only the unit of this module; '' is the root
         param: locate a parameter, or one element of it: 100 or 6,4
-        at: show the parameter at an element of a rank's shard
+        at: show the parameter at this element of a rank's shard
         units_from: use the units of a trace, or of a log with the printed model
         glob: select names: * in a segment, ** across; !PATTERN excludes
         regex: select names that match this PCRE2 expression
@@ -140,7 +140,7 @@ class Commands:
         flat: print only the names of parameters
         raw_map: print stored names, each with its clean name
         by_parameter: print all names of each parameter, with tied ones
-        units: likely: also repeated blocks, if no plan or log names units
+        units: likely: infer units if no plan or log names them
         units_from: use the units of a trace, or of a log with the printed model
         glob: select names: * in a segment, ** across; !PATTERN excludes
         regex: select names that match this PCRE2 expression
@@ -185,9 +185,9 @@ class Commands:
         """show the pieces for another world size
 
         world: ranks of the new run
-        mesh: HSDP: A copies of the model, each on B ranks
+        mesh: HSDP: A replicas of the model, each on B ranks
         tp: ranks of tensor parallelism, innermost
-        shard_dim: dimension that is cut; auto: as saved, else 0
+        shard_dim: dimension to shard; auto: as saved, else 0
         fit: memory per rank: status 1 if a rank needs more
         jobs: read with N threads
         part: read part K of N of the bytes; merge joins the results
@@ -228,10 +228,10 @@ class Commands:
         sizes: show parameters, bytes, percentage and bytes per rank
         full: print full names
         fold: print one line for siblings that differ in one word
-        no_fold: print one line per module on a terminal too
+        no_fold: print one line per module, also on a terminal
         sharded_only: show only fully sharded modules and their parents
         params: show the parameters of each module
-        style: torch: as PyTorch prints it
+        style: torch: print the model like PyTorch
         units_from: use the units of a trace, or of a log with the printed model
         glob: select names: * in a segment, ** across; !PATTERN excludes
         regex: select names that match this PCRE2 expression
@@ -257,7 +257,7 @@ def _path(of: Union[Path, Checkpoint]) -> Path:
 def latest(*runs: Path, level: Optional[Literal["quick", "headers", "data"]] = None, explain: bool = False, all: bool = False, count: Optional[int] = None, jobs: Optional[int] = None, part: Optional[Word] = None, limit: Union[Word, Sequence[Word], None] = None, fail_on: Optional[Literal["none", "note", "warning", "error"]] = None) -> Answer:
     """print the newest good checkpoint of a run
 
-    level: check level: names and sizes, all headers, every byte
+    level: check names and sizes, all headers, or every byte
     explain: show why newer checkpoints were rejected
     all: list all checkpoints with their sizes
     count: print the N newest good checkpoints
@@ -275,7 +275,7 @@ def order(files: Union[Path, Sequence[Path]], *, first_diff: bool = False, names
     first_diff: print only the first divergence, in any iteration
     names: compare with the FlatParameters of this checkpoint or plan
     rank_regex: read ranks of dumps from paths with this expression
-    strict: exit with 1 on PyTorch warnings and refused states
+    strict: exit with 1 if PyTorch would warn or reject a state
     head: print the first N lines of each list
     jobs: read with N threads
     part: read part K of N of the bytes; merge joins the results
@@ -290,10 +290,10 @@ def replay(files: Union[Path, Sequence[Path]], *, by: Optional[Literal["type", "
 
     by: show only this table
     top: show the N rows with the most time in each table
-    advice: no: do not print where most time is lost
+    advice: print where most time is lost
     memory: read memory snapshots: used memory by stack
     percentiles: show min, p50, p95 and max time per call
-    steps: count these steps only: 3,10-19
+    steps: use only these steps: 3,10-19
     timeline: draw one line per rank over time; with --memory N rows
     style: torch: print only the lines of SimpleProfiler
     rank_regex: read ranks from paths with this expression
@@ -316,8 +316,8 @@ def diff(a: Union[Path, Checkpoint], b: Union[Path, Checkpoint], *, names: bool 
     values: also compare elements and values
     tol: with --values: equal if |a - b| <= ABS + REL * |b|
     stat: print one row per module
-    strip: remove these segments from names; none: keep model. too
-    rename: rename tensors of A, or their first segments
+    strip: remove this prefix from names; none: remove no prefix
+    rename: rename tensors of A, by full name or prefix
     map: compare names of two frameworks with this map (help maps)
     size: set a number of the map: num_attention_heads=32
     glob: select names: * in a segment, ** across; !PATTERN excludes
