@@ -102,7 +102,7 @@ static void print_missing(struct show *show, const char *word)
 		: strpbrk(word, "*?[") == NULL && similar.count > 0 && list.data != NULL
 			? list.data
 			: line.text,
-		"no tensor, value or module %s", word);
+		"no tensor, value or module '%s'", word);
 	show->status = status_worse(show->status, STATUS_BAD);
 }
 

@@ -774,8 +774,8 @@ static void report_piece(
 	char shape[FSDP_SHOWN_SHAPE];
 
 	fsdp_complete_report(model, index, FSDP_RULE_PARTIAL_TENSOR, 0,
-		"shape is %s, config.json (%s) expects dimension %u to be %llu: 1/%llu of it, one of %llu shards saved as the full tensor",
-		fsdp_show_shape(&tensor, shape), key, dim, FSDP_LLU(due), FSDP_LLU(ranks),
+		"shape is %s, config.json (%s) expects dimension %u to be %llu: one of %llu shards saved as the full tensor",
+		fsdp_show_shape(&tensor, shape), key, dim, FSDP_LLU(due),
 		FSDP_LLU(ranks));
 }
 

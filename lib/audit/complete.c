@@ -930,8 +930,8 @@ void fsdp_complete_check_shape(
 	fsdp_show_shape(due, shape);
 	if (ranks > 1)
 		fsdp_complete_report(model, index, FSDP_RULE_PARTIAL_TENSOR, 0,
-			"shape is %s, its siblings have %s: 1/%u in dimension %u, one of %u shards saved as the full tensor",
-			found, shape, ranks, dim, ranks);
+			"shape is %s, its siblings have %s: one of %u shards along dimension %u saved as the full tensor",
+			found, shape, ranks, dim);
 	else if (tensor.dims == 1 && due->dims > 1 && times > 0)
 		fsdp_complete_report(model, index, FSDP_RULE_FLATTENED_PARAMETER,
 			FSDP_ERROR + 1,

@@ -124,7 +124,7 @@ bool fsdp_source_file(
 		return fsdp_fail_errno(ret_error, errno, FSDP_UNKNOWN, "cannot look at");
 	if (S_ISDIR(status.st_mode)) {
 		fsdp_fail_rule(ret_error, FSDP_ERROR_NOT_A_CHECKPOINT, "FI3065",
-			FSDP_UNKNOWN, "this directory has no file of this kind");
+			FSDP_UNKNOWN, "no supported file in this directory");
 		return fsdp_error_add_kind(ret_error, "folder");
 	}
 	if (!S_ISREG(status.st_mode))

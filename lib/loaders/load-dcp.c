@@ -356,7 +356,7 @@ static const struct fsdp_load_rule rules[] = {
 		.message = "the directory has no file that this storage_reader reads"),
 	{ FSDP_LOADS, FSDP_LOAD_REQUIREMENT, .when = BY_DEFAULT, .fix = PASS_READER,
 		.message =
-			"read by HuggingFaceStorageReader; FileSystemReader, the default, refuses a directory without .metadata" },
+			"only HuggingFaceStorageReader reads it; FileSystemReader (the default) needs .metadata" },
 	FSDP_REFUSES(DAMAGED_FILE, fsdp_load_is_cut_safetensors, .when = SAFETENSORS),
 	FSDP_REFUSES(PIECES, has_name_twice, "{0} is stored in two files",
 		"move the file that does not belong to this save out of the directory",

@@ -48,7 +48,7 @@ later() {
 	[ "$stderr" = "" ]
 	mkdir empty
 	run -2 --separate-stderr replay empty
-	[ "${stderr_lines[0]}" = "error: empty: this directory has no file of this kind" ]
+	[ "${stderr_lines[0]}" = "error: empty: no supported file in this directory" ]
 }
 
 @test "one bad file does not hide the others" {

@@ -839,12 +839,12 @@ static void finish(struct fsdp_reading *reading)
 					       : !ds->round_robin || ds->stage == 3)) {
 		char count[64] = "";
 		if (ds->strayed != 0)
-			snprintf(count, sizeof count, " of %zu of %zu parameters",
+			snprintf(count, sizeof count, " for %zu of %zu parameters",
 				ds->strayed, ds->mapped);
 		fsdp_find(findings, FSDP_RULE_ZERO_NUMEL,
 			FSDP_PLACE(.severity = FSDP_WARNING + 1,
 				.fix = "take the weights from here, or from zero_to_fp32.py"),
-			"%sparam_slice_mappings%s do not follow the flat buffers, and DeepSpeed's universal converter, which follows them, scrambles the weights",
+			"%sparam_slice_mappings are wrong%s: ds_to_universal.py would scramble the weights",
 			ds->round_robin ? "round_robin_gradients: " : "", count);
 	}
 	static const char *const names[] = { "deepspeed-zero0", "deepspeed-zero1",
