@@ -1199,10 +1199,11 @@ int session_run(const struct arguments *arguments, const struct inputs *inputs,
 		if (error_looks != NULL)
 			message_out_of_memory();
 	}
+	/* What is owned may read the checkpoints. */
+	memory_release(mark);
 	for (size_t i = 0; i < session.checkpoint_count; i++)
 		fsdp_checkpoint_free(session.checkpoints[i]);
 	fsdp_recordings_free(session.recordings);
-	memory_release(mark);
 	return session.status;
 }
 
