@@ -277,7 +277,7 @@ def check(args, sample, path, truth):
     strays = len({m["fqn"] for m in truth.get("slice_mapping_disagrees", ())})
     said = [f["message"] for f in info["findings"] if "param_slice_mappings" in f["message"]]
     if strays:
-        facts.same("strayed mappings", [f"of {strays} of " in m for m in said], [True])
+        facts.same("strayed mappings", [f"for {strays} of " in m for m in said], [True])
     else:
         facts.same("strayed mappings", said, [])
     for f in info["findings"] if truth["complete"] else ():
