@@ -8,6 +8,7 @@ import hashlib
 import io
 import json
 import os
+import pickletools
 import shutil
 import tempfile
 import zipfile
@@ -44,8 +45,19 @@ def pickles_of(path):
             continue
 
 
+def digest(data, name):
+    """Of two pickles that differ in names and numbers only one is tried, unless they were made to deceive."""
+    if not name.startswith(("hostile", "attack")):
+        try:
+            data = repr([(op.name, arg if op.name in ("GLOBAL", "INST") else None)
+                         for op, arg, _ in pickletools.genops(data)]).encode()
+        except (ValueError, IndexError, KeyError, OverflowError):
+            pass
+    return hashlib.sha256(data).hexdigest()
+
+
 def collect(args):
-    """Each pickle once, by its digest."""
+    """Each kind of pickle once."""
     found = {}
     for root in args.roots:
         for folder, below, files in os.walk(root):
@@ -55,8 +67,8 @@ def collect(args):
                 if os.path.islink(path) or not os.path.isfile(path) or os.path.getsize(path) > 1 << 26:
                     continue
                 for member, data, place in pickles_of(path):
-                    found.setdefault(hashlib.sha256(data).hexdigest(),
-                                     (os.path.relpath(path, root), member, data, path, place))
+                    shown = os.path.relpath(path, root)
+                    found.setdefault(digest(data, shown), (shown, member, data, path, place))
     return [found[key] for key in sorted(found)]
 
 
