@@ -452,7 +452,7 @@ static void show_verdict(
 		verdict->counts.error == 0)
 		return;
 	out_line_begin(out, NULL);
-	out_line_name(out, verdict->path);
+	out_line_name(out, verdict->shown);
 	if (!verdict->opened && verdict->counts.error == 0) {
 		out_line_text(out, ": not judged");
 		out_line_end(out);
@@ -490,7 +490,7 @@ static void show_verdict(
 	/* The parts that merge reads have neither loader nor absent files. */
 	bool is_full = verdict->format != NULL && run->common->quiet == 0;
 	out_values(out,
-		" in {} file{s}[ ({} missing)], {} tensor{s}[; {} part{s} not judged]",
+		" in {} file{s}[ ({} of them missing)], {} tensor{s}[; {} part{s} not judged]",
 		value_count(verdict->files), value_some(is_full ? verdict->absent : 0),
 		value_count(verdict->tensors), value_some(verdict->counts.unsupported));
 	if (limit != NULL && limit[0] != '\0')

@@ -43,17 +43,14 @@ static void print_head(struct info *info)
 	const char *flavour = words[kind->flavour][kind->is_hybrid];
 	struct value ranks =
 		has_ranks(info) ? value_id(info->world_size) : value_absent();
-	struct text path = text_of(info->run->path);
 	struct out *out = info->run->out;
 	struct fsdp_mesh mesh = { 0 };
 	bool is_sharded = kind->state_dict == FSDP_STATE_DICT_SHARDED;
 
-	while (path.size > 1 && path.data[path.size - 1] == '/')
-		path.size--;
 	if (kind->mesh != FSDP_NONE)
 		mesh = fsdp_mesh(info->run->checkpoint, kind->mesh);
 	out_line_begin(out, NULL);
-	out_values(out, "{}[ and {} more]  ", value_name(path),
+	out_values(out, "{}[ and {} more]  ", value_name(opened_path(info->run)),
 		value_some(info->run->path_count - 1));
 	if (flavour != NULL) {
 		static const char *const dicts[] = { "", " FULL_STATE_DICT",
@@ -297,7 +294,7 @@ static void print_flat(struct info *info)
 	out_values_line(out, "flat",
 		kind->is_planned
 			? "{} flat parameter{s}; no original {}shapes: the plan has them"
-			: "{} flat parameter{s}; no original {}shapes: [load it on {} ranks, or ]give them with --plan=FILE {(fsdp-inspect help plan)}",
+			: "{} flat parameter{s}; no original {}shapes: [load it on {} ranks, or ]use --plan {(fsdp-inspect help plan)}",
 		value_count(kind->flat_parameters),
 		value_word(kind->lists_originals ? "" : "names and "),
 		has_ranks(info) ? value_id(info->world_size) : value_absent());
@@ -548,7 +545,7 @@ static void print_files(struct info *info)
 		out_line_text(out, " + others");
 	out_values(out, ": {}", value_bytes(bytes->on_disk));
 	if (bytes->unaccounted == 0 && bytes->unused == 0 && info->check.errors == 0)
-		out_line_text(out, ", no unused bytes%s",
+		out_line_text(out, ", no unreferenced bytes%s",
 			info->unread != 0 || info->unseen ? " in them" : "");
 	else
 		out_values(out, "[, {} unreferenced]",
@@ -675,7 +672,8 @@ static void print_check(struct info *info)
 			value_word(has_tokenizer(info->run)
 					   ? ", tokenizer not checked (audit)"
 					   : ""));
-	out_values(out, "[; {} note{s} {(audit -v)}]", value_some(info->check.notes));
+	out_values(out, "[; {} note{s} {(audit -v lists them)}]",
+		value_some(info->check.notes));
 	out_line_end(out);
 	print_findings(info);
 }

@@ -669,7 +669,7 @@ static const struct card {
 		"[{balance.even:even}][rank {balance.rank}: {balance.bytes:above} above the mean][{balance.bytes:nearly}]",
 		REPORT_INFO },
 	{ "On disk", "{bytes.on_disk:bytes}",
-		"[{files:stored} of ]{counts.files:# file}[, {files:=truncated} truncated][, {bytes.unaccounted:bytes} unreferenced|, no unused bytes][, {bytes.records:rest} headers and metadata]",
+		"[{files:stored} of ]{counts.files:# file}[, {files:=truncated} truncated][, {bytes.unaccounted:bytes} unreferenced|, no unreferenced bytes][, {bytes.records:rest} headers and metadata]",
 		REPORT_INFO },
 	{ "Equal", "{same}", "in name, shape and dtype", REPORT_DIFF },
 	{ "Changed", "{changed:items}",

@@ -426,6 +426,7 @@ struct input_record {
 	uint32_t id;
 	struct text path;
 	struct text base;   /* absent: names of files begin at the path */
+	struct text opened; /* the only checkpoint in it; absent: the path itself */
 	const char *kind;   /* "checkpoint", "plan" */
 	const char *format; /* or NULL */
 	int status;         /* -1: absent */

@@ -63,10 +63,16 @@ uint32_t collected_input(struct collected *collected, const char *path, const ch
 	return (uint32_t)collected->input_count++;
 }
 
-void collected_base(struct collected *collected, size_t input, const char *base)
+void collected_base(
+	struct collected *collected, size_t input, const char *base, const char *opened)
 {
-	if (base != NULL && input < collected->input_count)
+	if (input >= collected->input_count)
+		return;
+	if (base != NULL)
 		collected->inputs[input].base = text_new(base);
+	/* Several below a directory are opened as one input. */
+	collected->inputs[input].opened =
+		opened != NULL ? text_new(opened) : (struct text){ 0 };
 }
 
 void collected_recognised(struct collected *collected, size_t first, size_t count,

@@ -40,8 +40,10 @@ const char *path_to_paste(const char *path);
 /* The id of a new input. The path is borrowed. */
 uint32_t collected_input(struct collected *collected, const char *path, const char *kind);
 
-/* Where the names of files of an input begin, if not at its path. The text is copied. */
-void collected_base(struct collected *collected, size_t input, const char *base);
+/* Where the names of files of an input begin, if not at its path, and what was opened if
+ * it is not the path. The texts are copied. */
+void collected_base(
+	struct collected *collected, size_t input, const char *base, const char *opened);
 
 /* What `count` inputs from `first` on were recognized as, and the status of each. */
 void collected_recognised(struct collected *collected, size_t first, size_t count,

@@ -350,14 +350,13 @@ static bool look_below(struct session *session, const char *path, uint32_t input
 	if (count == 1) {
 		*ret_only = fsdp_discover_path(below, 0);
 		session->collected.lacks_parts = fsdp_discover_lacking(below, 0) != NULL;
-		collected_note(&session->collected,
-			"opened %s, the only checkpoint in %s%s", *ret_only, path,
-			is_whole_pipeline(session, path, below)
-				? "; the directories of the other parts that model_index.json lists are present"
-			: session->command->check_inputs == NULL &&
-					session->collected.lacks_parts
-				? "; other parts of the pipeline are incomplete (fsdp-inspect audit lists them)"
-				: "");
+		if (is_whole_pipeline(session, path, below))
+			collected_note(&session->collected,
+				"the directories of the other parts that model_index.json lists are present");
+		else if (session->command->check_inputs == NULL &&
+			 session->collected.lacks_parts)
+			collected_note(&session->collected,
+				"other parts of the pipeline are incomplete (fsdp-inspect audit lists them)");
 	} else if (count > 1 && session->below == NULL &&
 		   takes_below(session, below, path)) {
 		if (session->command->check_inputs != NULL) {
@@ -513,8 +512,10 @@ struct fsdp_checkpoint *session_open(
 	base = fsdp_checkpoint_base(checkpoint);
 	if (base == NULL && only != NULL && path_is_folder(only))
 		base = only;
+	if (fsdp_checkpoint_opened(checkpoint) != NULL)
+		only = fsdp_checkpoint_opened(checkpoint);
 	for (size_t i = first; i < first + count; i++)
-		collected_base(&session->collected, i, base);
+		collected_base(&session->collected, i, base, only);
 	/* A file that was opened by itself is kept already. */
 	if (base != NULL || path_is_folder(paths[0]))
 		outputs_keep_files(

@@ -808,7 +808,8 @@ void fsdp_complete_report_gone(struct model *model, const struct hole *hole)
 			       ? 1
 			       : fsdp_min(hole->count, FSDP_AFFECTED_KEPT);
 	struct fsdp_span *affected;
-	char siblings[64];
+	struct fsdp_span name, noun;
+	char others[128];
 	size_t known = 0;
 
 	if (hole->count == 0 || model->is_silent ||
@@ -824,16 +825,24 @@ void fsdp_complete_report_gone(struct model *model, const struct hole *hole)
 	fsdp_complete_mark_gone(model, hole->stack, hole->element, hole->group);
 	if (model->failed || known == hole->count)
 		return;
+	/* "layers" of "model.layers.2.mlp.weight". */
+	name = stored_name(model, hole->like[0]->tensor);
+	name.size = fsdp_min(name.size, hole->like[0]->at);
+	name.size -= name.size > 0;
+	name = fsdp_span_last(name, '.');
+	noun = name.size > 1 && name.data[name.size - 1] == 's' ? name
+								: FSDP_SPAN("siblings");
 	if (hole->have + 1 == hole->of)
-		snprintf(siblings, sizeof siblings, "the other %u siblings", hole->have);
+		snprintf(others, sizeof others, "the other %u %.*s", hole->have,
+			FSDP_TEXT_MOST(noun, 60));
 	else
-		snprintf(siblings, sizeof siblings, "%u of the other %u siblings",
-			hole->have, hole->of - 1);
+		snprintf(others, sizeof others, "%u of the other %u %.*s", hole->have,
+			hole->of - 1, FSDP_TEXT_MOST(noun, 60));
 	if (hole->count == 1)
 		fsdp_find(model->findings, FSDP_RULE_STACK_HOLE,
 			FSDP_PLACE(.tensor = affected[0], .affected = affected,
 				.affected_count = 1),
-			"tensor is missing: %s have it", siblings);
+			"tensor is missing; present in %s", others);
 	else {
 		struct fsdp_span module = name_module(model, hole, affected[0]);
 
@@ -842,8 +851,8 @@ void fsdp_complete_report_gone(struct model *model, const struct hole *hole)
 				.affected_count = model->formatted > FORMATTED_MAX
 							  ? 1
 							  : hole->count),
-			"%.*s is missing (%zu tensors): %s have it",
-			FSDP_TEXT_MOST(module, 200), hole->count, siblings);
+			"%.*s is missing (%zu tensors); present in %s",
+			FSDP_TEXT_MOST(module, 200), hole->count, others);
 	}
 }
 

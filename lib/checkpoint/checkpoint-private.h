@@ -21,6 +21,7 @@ struct fsdp_checkpoint {
 	struct fsdp_dir dir; /* of the directory; open if has_dir */
 	bool has_dir;
 	const char *base;       /* fsdp_checkpoint_base */
+	const char *opened;     /* fsdp_checkpoint_opened */
 	const char *path;       /* of a file that was opened by itself, or NULL */
 	struct fsdp_vec packed; /* members of an archive, in the arena */
 

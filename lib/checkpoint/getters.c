@@ -219,6 +219,11 @@ const char *fsdp_checkpoint_base(const struct fsdp_checkpoint *checkpoint)
 	return checkpoint->base;
 }
 
+const char *fsdp_checkpoint_opened(const struct fsdp_checkpoint *checkpoint)
+{
+	return checkpoint->opened;
+}
+
 const char *fsdp_checkpoint_set_file(
 	const struct fsdp_checkpoint *checkpoint, size_t index)
 {

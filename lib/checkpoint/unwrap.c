@@ -261,16 +261,14 @@ static void enter_folder(struct opening *opening, struct fsdp_span name)
 
 static void enter(struct opening *opening, const struct fsdp_entry *entry)
 {
-	const char *slash = opening->path[strlen(opening->path) - 1] == '/' ? "" : "/";
-	fsdp_reading_note(&opening->reading, "opened %s%s%s, the only checkpoint in %s",
-		opening->path, slash, (const char *)entry->name.data, opening->path);
+	const char *path = fsdp_opening_join(opening, opening->path, entry->name);
 	struct fsdp_source source;
+	opening->checkpoint->opened = path;
 	if (entry->kind != FSDP_ENTRY_FILE) {
 		enter_folder(opening, entry->name);
 		return;
 	}
 	opening->entered = entry->name;
-	const char *path = fsdp_opening_join(opening, opening->path, entry->name);
 	fsdp_opening_must(
 		opening, (fsdp_folder_source(&opening->checkpoint->folder, entry->name,
 				  &source, &opening->error) &&

@@ -103,7 +103,7 @@ def check_sound():
     one = page("demo/step-1234")
     assert not one.faults and one.text == page("demo/step-1234").text
     for part in ("demo/step-1234: good", "GOOD", "no errors, no warnings", "All 3 files are present and all 57 tensors are complete.",
-                 "238", "TinyTransformer", "no unused bytes, 203.5 KiB headers and metadata", "FSDP2 × 2", "Adam", "1.5 KiB", "20 values that are not tensors", "checks passed"):
+                 "238", "TinyTransformer", "no unreferenced bytes, 203.5 KiB headers and metadata", "FSDP2 × 2", "Adam", "1.5 KiB", "20 values that are not tensors", "checks passed"):
         assert part in one.plain, part
 
 

@@ -400,6 +400,10 @@ FSDP_API const char *fsdp_checkpoint_set_file(
  * file; in an archive, a directory of it. NULL: names are relative to the path. */
 FSDP_API const char *fsdp_checkpoint_base(const struct fsdp_checkpoint *checkpoint);
 
+/** Path of the only checkpoint in the directory that was opened, as a user would type it.
+ * NULL: the path itself was opened. */
+FSDP_API const char *fsdp_checkpoint_opened(const struct fsdp_checkpoint *checkpoint);
+
 /* ---- files and bytes ---- */
 
 /** A file that belongs to the checkpoint. */
