@@ -147,6 +147,14 @@ def llamas_without_some_shards_and_without_an_index(folder):
         shards_of_llama(folder, lost + "/m", lost.split("-"))
 
 
+@sample
+def llamas_with_tokens_near_the_rows_of_their_embedding(folder):
+    """In the last row, beyond it, and of pictures beyond it."""
+    for name, number, content in (("last", 63, "<tool>"), ("beyond", 64, "<tool>"), ("image", 64, "<image>")):
+        folder.copy("hf/llama-sharded", name)
+        folder.json(name + "/tokenizer.json", {"added_tokens": [{"id": number, "content": content}]})
+
+
 def part_of_a_pipeline(folder, name, source):
     folder.copy(f"safetensors/{source}/model.safetensors", name + "/diffusion_pytorch_model.safetensors")
 
