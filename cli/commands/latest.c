@@ -604,17 +604,6 @@ static bool is_sibling(const struct run_candidate *a, const struct run_candidate
 	return strcmp(of[0], of[1]) == 0;
 }
 
-/* Names with the number of a step are not looked for: these are files. */
-static bool is_present(const struct run_candidate *candidate, const char *name)
-{
-	char path[4096];
-	struct stat status;
-
-	return (size_t)snprintf(path, sizeof path, "%s/%s", candidate->path, name) <
-		       sizeof path &&
-	       stat(path, &status) == 0;
-}
-
 /* Kinds that all others have. A directory that differs from only one other may have been
  * saved in another way; an empty one was not filled. */
 static void check_kinds(struct latest *latest, struct run_candidate *candidate)
@@ -637,8 +626,13 @@ static void check_kinds(struct latest *latest, struct run_candidate *candidate)
 	for (size_t k = 0;
 		count > 0 && own.count > 0 && k < others[0].count && !is_lacking; k++) {
 		const char *kind = others[0].names[k];
+		char path[4096];
+		struct stat status;
+		/* Names with the number of a step are not looked for: these are files. */
 		bool is_empty = !has_kind(&own, kind) && own.is_folder &&
-				is_present(candidate, kind);
+				(size_t)snprintf(path, sizeof path, "%s/%s",
+					candidate->path, kind) < sizeof path &&
+				stat(path, &status) == 0;
 
 		is_lacking = !has_kind(&own, kind) && (count > own.is_folder || is_empty);
 		for (size_t i = 1; i < count && is_lacking; i++)

@@ -346,20 +346,6 @@ const char *answer_place(const struct run *run)
 		       : run->path;
 }
 
-struct text opened_path(const struct run *run)
-{
-	const struct collected *collected = run->collected;
-	size_t at = run->input != UINT32_MAX ? run->input : 0;
-	struct text path = text_of(run->path);
-
-	if (run->checkpoint != NULL && at < collected->input_count &&
-		collected->inputs[at].opened.data != NULL)
-		path = collected->inputs[at].opened;
-	while (path.size > 1 && path.data[path.size - 1] == '/')
-		path.size--;
-	return path;
-}
-
 static bool names_format(const char *output, const char *format)
 {
 	size_t size = strcspn(output, "=");

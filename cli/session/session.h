@@ -49,9 +49,6 @@ bool path_of_base(const char *folder, char *ret_path, size_t size);
  * opened instead. Lives as long as the run and its checkpoint. */
 const char *answer_place(const struct run *run);
 
-/* Path of the first line of an answer: what was opened. Without a slash at its end. */
-struct text opened_path(const struct run *run);
-
 /* Threads: as --jobs says, else one per core, at most 8. */
 unsigned jobs_wanted(const struct common_options *common);
 
