@@ -490,8 +490,11 @@ static void show_verdict(
 	/* The parts that merge reads have neither loader nor absent files. */
 	bool is_full = verdict->format != NULL && run->common->quiet == 0;
 	out_values(out,
-		" in {} file{s}[ ({} of them missing)], {} tensor{s}[; {} part{s} not judged]",
-		value_count(verdict->files), value_some(is_full ? verdict->absent : 0),
+		" in {} file{s}[ ({} present)], {} tensor{s}[; {} part{s} not judged]",
+		value_count(verdict->files),
+		value_some(is_full && verdict->absent > 0
+				   ? verdict->files - verdict->absent
+				   : 0),
 		value_count(verdict->tensors), value_some(verdict->counts.unsupported));
 	if (limit != NULL && limit[0] != '\0')
 		out_line_text(out, "; %s", limit);

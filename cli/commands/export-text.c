@@ -211,8 +211,9 @@ static void audit(struct run *run)
 }
 
 /* Reads both. False: they differ, or cannot be read, which is reported elsewhere. */
-static bool are_equal(struct fsdp_locator *locator, uint32_t a, uint32_t b)
+static bool are_equal(struct run *run, uint32_t a, uint32_t b)
 {
+	struct fsdp_locator *locator = run_locator(run);
 	struct fsdp_elements *elements[2] = { NULL, NULL };
 	struct fsdp_span bytes[2] = { { 0 }, { 0 } };
 	struct fsdp_error *error = NULL;
@@ -236,6 +237,8 @@ static bool are_equal(struct fsdp_locator *locator, uint32_t a, uint32_t b)
 	good = good && bytes[0].size == 0 && bytes[1].size == 0;
 	fsdp_elements_close(elements[0]);
 	fsdp_elements_close(elements[1]);
+	if (error != NULL && fsdp_error_code(error) == FSDP_ERROR_MEMORY)
+		run_fail(run, error);
 	fsdp_error_free(error);
 	return good;
 }
@@ -246,7 +249,6 @@ void find_repeated(struct exporting *exporting)
 	const struct fsdp_checkpoint *checkpoint = run->checkpoint;
 	const char *family = fsdp_checkpoint_format(checkpoint).family;
 	uint32_t count = (uint32_t)fsdp_tensor_count(checkpoint), first = 0;
-	struct fsdp_locator *locator = NULL;
 
 	if (exporting->options->index_only || family == NULL ||
 		strcmp(family, "hf-safetensors-sharded") != 0)
@@ -264,16 +266,12 @@ void find_repeated(struct exporting *exporting)
 					       a.dims * sizeof *a.shape) != 0) ||
 			!is_wanted(exporting, first) || !is_wanted(exporting, i))
 			continue;
-		if (locator == NULL) {
-			run_must(
-				run, fsdp_locator_new(checkpoint, &locator, &run->error));
+		if (exporting->repeated == NULL)
 			exporting->repeated =
 				run_memory(run, count, sizeof *exporting->repeated);
-		}
-		exporting->repeated[i] = are_equal(locator, first, i);
+		exporting->repeated[i] = are_equal(run, first, i);
 		exporting->repeated_count += exporting->repeated[i];
 	}
-	fsdp_locator_free(locator);
 }
 
 void find_torn(struct exporting *exporting)

@@ -629,12 +629,13 @@ static void check_kinds(struct latest *latest, struct run_candidate *candidate)
 		char path[4096];
 		struct stat status;
 		/* Names with the number of a step are not looked for: these are files. */
-		bool is_empty = !has_kind(&own, kind) && own.is_folder &&
+		bool lacks = !has_kind(&own, kind);
+		bool is_empty = lacks && own.is_folder &&
 				(size_t)snprintf(path, sizeof path, "%s/%s",
 					candidate->path, kind) < sizeof path &&
 				stat(path, &status) == 0;
 
-		is_lacking = !has_kind(&own, kind) && (count > own.is_folder || is_empty);
+		is_lacking = lacks && (count > own.is_folder || is_empty);
 		for (size_t i = 1; i < count && is_lacking; i++)
 			is_lacking = has_kind(&others[i], kind);
 		if (is_lacking)

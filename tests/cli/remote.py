@@ -237,7 +237,7 @@ def usage():
         check("without obstore", (missing[0] != 2 or "(obstore is not installed, Python is " not in missing[2] or
                                   f"hint: {python} -m pip install -U obstore\n" not in missing[2]) and missing)
         other = run(["info", "s3://b/x"], FSDP_INSPECT_PYTHON=python, FSDP_INSPECT_REMOTE="boto")
-        check("a name of no package", (other[0] != 2 or "(unknown FSDP_INSPECT_REMOTE, " not in other[2]) and other)
+        check("a name of no package", (other[0] != 2 or "(FSDP_INSPECT_REMOTE is not obstore or fsspec)" not in other[2]) and other)
         program = shutil.copy(PROCESS, scratch + "/venv/bin/fsdp-inspect")
         env = {"PATH": "/usr/bin:/bin", "HOME": scratch, "ASAN_OPTIONS": "detect_leaks=0"}
         done = subprocess.run([program, "info", "s3://b/x"], capture_output=True, text=True, env=env)

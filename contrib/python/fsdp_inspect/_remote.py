@@ -153,11 +153,10 @@ class Store:
 
     def get(self, file, begin, end):
         """The bytes of the version that was listed."""
-        asked = f"bytes {begin}-{end - 1}/{file.size}"
         where, tag, body = self.read(file, begin, end)
         refuse(where is None, NO_RANGES)
         refuse(str(tag).strip('"') != str(file.tag).strip('"') or not where.endswith(f"/{file.size}"), CHANGED)
-        refuse(where != asked, OTHER, "wrong Content_Range")
+        refuse(where != f"bytes {begin}-{end - 1}/{file.size}", OTHER, "wrong Content_Range")
         found = body() if callable(body) else body
         refuse(len(found) > end - begin, OTHER, "more bytes than asked for")
         refuse(len(found) < end - begin, UNREACHABLE, "connection_lost")
@@ -209,7 +208,7 @@ class Http(Store):  # one file of a server
         return connection
 
     def request(self, parts, headers, most):
-        """One request: status, headers and body, of which no more is read than shows that it is too long."""
+        """One request: status, headers and body. A body that is too long is not read to its end."""
         end, body, idle = time.monotonic() + SECONDS, bytearray(), self.idle.__dict__
         path = quote((parts.path or "/") + "?" * bool(parts.query) + parts.query, safe="!#$%&'()*+,/:;=?@[]~")
         counts["lists" if most == PAGE_MOST else "gets"] += 1
@@ -408,7 +407,8 @@ def store_of(url):
                 return kind(url)
         except ImportError as error:
             problem = problem or (f"{error.name} is not installed" if error.name else str(error))
-    raise Fail(NO_PACKAGE, f"{problem or 'unknown FSDP_INSPECT_REMOTE'}, Python is {sys.executable[:120]}")
+    place = f", Python is {sys.executable}" if re.fullmatch(r"[\w./+-]{1,120}", sys.executable) else ""
+    raise Fail(NO_PACKAGE, problem + place) if problem else Fail(OTHER, "FSDP_INSPECT_REMOTE is not obstore or fsspec")
 
 
 def text(word):
