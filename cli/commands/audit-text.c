@@ -452,7 +452,7 @@ static void show_verdict(
 		verdict->counts.error == 0)
 		return;
 	out_line_begin(out, NULL);
-	out_line_name(out, verdict->path);
+	out_line_name(out, verdict->shown);
 	if (!verdict->opened && verdict->counts.error == 0) {
 		out_line_text(out, ": not judged");
 		out_line_end(out);

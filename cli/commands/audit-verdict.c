@@ -959,6 +959,7 @@ struct verdict *add_verdict(struct audit *audit, const struct run *run)
 	*verdicts = (struct verdict){
 		.input = run->input,
 		.path = text_of(run->path),
+		.shown = opened_path(run),
 		.opened = run->checkpoint != NULL,
 		.ranks = FSDP_NONE,
 		.bytes_read = UINT64_MAX,

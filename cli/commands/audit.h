@@ -70,6 +70,7 @@ enum { AUDIT_PARTS_MOST = 8 };
 struct verdict {
 	uint32_t input;
 	struct text path;    /* as it was typed, without a slash at its end */
+	struct text shown;   /* of the line of the verdict: what was opened */
 	const char *word;    /* "good", "bad", "partial" */
 	const char *format;  /* as people call it; NULL: unknown, as of a part */
 	const char *program; /* that loads it, if no loader of it is known; or NULL */

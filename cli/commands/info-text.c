@@ -43,21 +43,14 @@ static void print_head(struct info *info)
 	const char *flavour = words[kind->flavour][kind->is_hybrid];
 	struct value ranks =
 		has_ranks(info) ? value_id(info->world_size) : value_absent();
-	const struct input_record *input = info->run->collected->inputs;
-	struct text path = text_of(info->run->path);
 	struct out *out = info->run->out;
 	struct fsdp_mesh mesh = { 0 };
 	bool is_sharded = kind->state_dict == FSDP_STATE_DICT_SHARDED;
 
-	/* The only checkpoint in a directory was opened instead of it. */
-	if (info->run->collected->input_count > 0 && input->opened.data != NULL)
-		path = input->opened;
-	while (path.size > 1 && path.data[path.size - 1] == '/')
-		path.size--;
 	if (kind->mesh != FSDP_NONE)
 		mesh = fsdp_mesh(info->run->checkpoint, kind->mesh);
 	out_line_begin(out, NULL);
-	out_values(out, "{}[ and {} more]  ", value_name(path),
+	out_values(out, "{}[ and {} more]  ", value_name(opened_path(info->run)),
 		value_some(info->run->path_count - 1));
 	if (flavour != NULL) {
 		static const char *const dicts[] = { "", " FULL_STATE_DICT",

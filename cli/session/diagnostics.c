@@ -70,9 +70,8 @@ void collected_base(
 		return;
 	if (base != NULL)
 		collected->inputs[input].base = text_new(base);
-	/* Several below a directory are opened as one input. */
-	collected->inputs[input].opened =
-		opened != NULL ? text_new(opened) : (struct text){ 0 };
+	if (opened != NULL)
+		collected->inputs[input].opened = text_new(opened);
 }
 
 void collected_recognised(struct collected *collected, size_t first, size_t count,

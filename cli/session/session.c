@@ -346,6 +346,20 @@ const char *answer_place(const struct run *run)
 		       : run->path;
 }
 
+struct text opened_path(const struct run *run)
+{
+	const struct collected *collected = run->collected;
+	struct text path = text_of(run->path);
+
+	for (size_t i = 0; i < collected->input_count; i++)
+		if (collected->inputs[i].path.data == run->path &&
+			collected->inputs[i].opened.data != NULL)
+			path = collected->inputs[i].opened;
+	while (path.size > 1 && path.data[path.size - 1] == '/')
+		path.size--;
+	return path;
+}
+
 static bool names_format(const char *output, const char *format)
 {
 	size_t size = strcspn(output, "=");

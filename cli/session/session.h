@@ -49,6 +49,9 @@ bool path_of_base(const char *folder, char *ret_path, size_t size);
  * opened instead. Lives as long as the run and its checkpoint. */
 const char *answer_place(const struct run *run);
 
+/* Path in the first line of an answer: of what was opened, without a slash at its end. */
+struct text opened_path(const struct run *run);
+
 /* Threads: as --jobs says, else one per core, at most 8. */
 unsigned jobs_wanted(const struct common_options *common);
 
