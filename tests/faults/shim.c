@@ -30,6 +30,7 @@
 #include <fcntl.h>
 #include <link.h>
 #include <malloc.h>
+#include <pthread.h>
 #include <stdarg.h>
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -69,6 +70,8 @@ static atomic_bool active;
 static atomic_ulong allocs, alloc_faults, jansson_faults, reads, read_faults, read_bytes;
 /* How many of them came before the first thread. */
 static unsigned long allocs_alone, reads_alone;
+/* Created and not joined yet. */
+static atomic_uint threads;
 
 /* ---- what is held: an open-addressing table of addresses ---- */
 
@@ -143,8 +146,8 @@ struct record {
 	uint64_t number, report_bytes, out_bytes, err_bytes;
 };
 
-/* Where a command forks: the rest of a list of numbers. After its first thread it does
- * not: a child would have none of the others. */
+/* Where a command forks: the rest of a list of numbers. While it has other threads it
+ * does not: a child would have none of them. */
 struct moments {
 	const char *list;
 	bool all;
@@ -158,14 +161,17 @@ static struct {
 
 static bool is_moment(struct moments *moments, unsigned long n)
 {
+	unsigned long next = 0;
 	char *end;
 
-	if (forks.results == 0 || moments->all)
-		return forks.results != 0 && __libc_single_threaded;
-	if (moments->list == NULL || strtoul(moments->list, &end, 10) != n)
+	if (forks.results == 0 || threads != 0)
 		return false;
-	moments->list = *end == ',' ? end + 1 : NULL;
-	return __libc_single_threaded;
+	if (moments->all)
+		return true;
+	while (moments->list != NULL && next < n &&
+		(next = strtoul(moments->list, &end, 10)) <= n)
+		moments->list = *end == ',' ? end + 1 : NULL;
+	return next == n;
 }
 
 /* Fails loudly: a record that is missing would be a fault that nobody looked at. */
@@ -297,6 +303,30 @@ EXPORT long syscall(long call, ...)
 	}
 	return next_syscall(
 		call, given[0], given[1], given[2], given[3], given[4], given[5]);
+}
+
+EXPORT int pthread_create(pthread_t *thread, const pthread_attr_t *attributes,
+	void *(*start)(void *), void *argument)
+{
+	int (*next)(pthread_t *, const pthread_attr_t *, void *(*)(void *), void *);
+
+	*(void **)&next = dlsym(RTLD_NEXT, "pthread_create");
+	threads++;
+	int error = next(thread, attributes, start, argument);
+	if (error != 0)
+		threads--;
+	return error;
+}
+
+EXPORT int pthread_join(pthread_t thread, void **result)
+{
+	int (*next)(pthread_t, void **);
+
+	*(void **)&next = dlsym(RTLD_NEXT, "pthread_join");
+	int error = next(thread, result);
+	if (error == 0)
+		threads--;
+	return error;
 }
 
 static bool is_in(const struct code *code, const void *caller)
