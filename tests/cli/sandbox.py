@@ -13,17 +13,18 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."
 import serving  # noqa: E402
 
 ROOT = os.path.realpath(os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", ".."))
+TESTDATA = os.path.join(ROOT, "testdata")
 KEPT = ("ASAN_OPTIONS", "UBSAN_OPTIONS", "LSAN_OPTIONS", "LD_LIBRARY_PATH")
 TIMEOUT = 600
 # What a shell would only split into words.
 PLAIN = re.compile(r"""fsdp-inspect(?: (?:[-\w./=,:@%+^]+|'[^'\n]*'|"[^"$`\\\n]*"))*""")
 
 
-def environment(folder):
+def environment(folder, programs=None):
     kept = {name: os.environ[name] for name in KEPT if name in os.environ}
     return {
         **kept,
-        "PATH": f"{folder}/.bin:/usr/local/bin:/usr/bin:/bin",
+        "PATH": f"{programs or folder + '/.bin'}:/usr/local/bin:/usr/bin:/bin",
         "HOME": folder,
         "TMPDIR": folder,
         "LC_ALL": "C.UTF-8",
@@ -35,18 +36,18 @@ def environment(folder):
 def furnish(folder, binary, links):
     """testdata/, and the command under both names that a reader of our pages types."""
     binary = os.path.abspath(binary)
-    for name, target in links.items():
+    for name, target in {**links, "testdata": TESTDATA}.items():
         os.symlink(target, os.path.join(folder, name))
-    os.symlink(os.path.join(ROOT, "testdata"), os.path.join(folder, "testdata"))
     os.mkdir(os.path.join(folder, ".bin"))
     os.symlink(binary, os.path.join(folder, ".bin", "fsdp-inspect"))
     os.mkdir(os.path.join(folder, "scripts"))
     os.symlink(binary, os.path.join(folder, "scripts", "run"))
 
 
-def run_in(folder, binary, line, leaks=True):
-    """(stdout, stderr, status) of a shell line in a folder that is furnished. A signal is a status below zero."""
-    env = environment(folder) | ({} if leaks else {"ASAN_OPTIONS": "detect_leaks=0"})
+def run_in(folder, binary, line, leaks=True, programs=None):
+    """(stdout, stderr, status) of a shell line in a folder that is furnished, or has testdata/ and gets the command from
+    the folder `programs`. A signal is a status below zero."""
+    env = environment(folder, programs) | ({} if leaks else {"ASAN_OPTIONS": "detect_leaks=0"})
     if PLAIN.fullmatch(line) and os.path.exists(serving.server_of(binary)):
         return serving.run(binary, shlex.split(line), folder, TIMEOUT, env)
     try:
@@ -60,10 +61,8 @@ def run_in(folder, binary, line, leaks=True):
     return done.stdout, done.stderr, done.returncode
 
 
-def run(binary, line, links=None, leaks=True, before=None):
-    """The same in a folder of its own. leaks: whether they are searched; before: makes files in the folder."""
+def run(binary, line, links=None):
+    """The same in a folder of its own."""
     with tempfile.TemporaryDirectory(prefix="fsdp-inspect-") as folder:
         furnish(folder, binary, links or {})
-        if before is not None:
-            before(folder)
-        return run_in(folder, binary, line, leaks)
+        return run_in(folder, binary, line)

@@ -30,10 +30,13 @@ import difflib
 import fnmatch
 import glob
 import os
+import shutil
 import sys
+import tempfile
 import zlib
 
 HERE = os.path.dirname(os.path.abspath(__file__))
+ROOM = 1 << 30  # bytes
 sys.path[:0] = [HERE, os.path.join(HERE, "..", "cli")]
 import samples  # noqa: E402
 import sandbox  # noqa: E402
@@ -146,12 +149,19 @@ def is_wanted(wanted, command, case):
     return not wanted or any(one == command or fnmatch.fnmatch(name_of(command, case), one) for one in wanted)
 
 
-def run(binary, case, leaks=True):
-    def prepare(folder):
-        os.symlink(os.path.join(HERE, "brief"), os.path.join(folder, ".bin", "brief"))
-        samples.make(folder, case.samples)
+def in_memory():
+    """A folder in which files take no work of a disk, if there is room."""
+    memory = "/dev/shm"
+    if os.path.ismount(memory) and os.access(memory, os.W_OK) and shutil.disk_usage(memory).free >= ROOM:
+        return memory
+    return None
 
-    done = sandbox.run(binary, case.command, leaks=leaks, before=prepare)
+
+def run(binary, programs, case, leaks=True):
+    with tempfile.TemporaryDirectory(prefix="fsdp-inspect-", dir=in_memory()) as folder:
+        os.symlink(sandbox.TESTDATA, os.path.join(folder, "testdata"))
+        samples.make(folder, case.samples)
+        done = sandbox.run_in(folder, binary, case.command, leaks, programs)
     return dataclasses.replace(case, **dict(zip(("stdout", "stderr", "status"), done)))
 
 
@@ -181,8 +191,11 @@ def main():
     def searched(command, case):
         return options.leaks or case is first[command] or zlib.crc32(case.title.encode()) % 32 == 0
 
-    with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
-        runs = list(pool.map(lambda pair: run(options.binary, pair[1], searched(*pair)), found))
+    with tempfile.TemporaryDirectory(prefix="fsdp-inspect-") as programs, \
+            concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
+        for name, target in (("fsdp-inspect", options.binary), ("brief", os.path.join(HERE, "brief"))):
+            os.symlink(target, os.path.join(programs, name))
+        runs = list(pool.map(lambda pair: run(options.binary, programs, pair[1], searched(*pair)), found))
     for number, (pair, now) in enumerate(zip(found, runs), 1):
         lines = difference(pair[1], now)
         failed += bool(lines)

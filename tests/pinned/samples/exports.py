@@ -49,10 +49,10 @@ def names_with_segments_of_wrappers(folder: Folder):
 @sample
 def attention_of_more_than_16_mib(folder: Folder):
     """x.safetensors, and in rows what a map joins: a row of q, of k, of v, and so on."""
-    heads, width = 475000, 12
+    heads, width = 4750, 1200
     parts = {}
     for number, name in enumerate("qkv", 1):
-        digits = "".join(map(str, range(number * 1000000, 9000001)))[:heads * width]
+        digits = "".join(map(str, range(number * 1000000, number * 1000000 + heads * width // 7 + 1)))[:heads * width]
         parts[name] = digits.encode()
     folder.write("x.safetensors", safetensors({
         f"model.layers.0.self_attn.{name}_proj.weight": ("U8", [heads, width], part) for name, part in parts.items()}))
