@@ -170,17 +170,21 @@ static const char *unpack_zeros(const struct fsdp_limits *limits, bool ahead)
 {
 	enum { TOO_MANY = FSDP_UNPACK_FREE + (4 << 20) };
 	static unsigned char packed[512 << 10], buffer[1 << 20];
+	static size_t packed_size;
 	static const char *const names[] = { "inflate-ratio", "inflate-bytes" };
 	struct fsdp_stream_options options = { .ahead = ahead, .limits = limits };
 	struct file file;
 	struct fsdp_stream *stream;
 	struct fsdp_error *error = NULL;
-	unsigned char *zeros = calloc(1, TOO_MANY);
 	const char *limit = NULL;
 	size_t count = 1;
-	assert_non_null(zeros);
-	file_new(&file, packed, pack(zeros, TOO_MANY, packed, sizeof packed));
-	free(zeros);
+	if (packed_size == 0) {
+		unsigned char *zeros = calloc(1, TOO_MANY);
+		assert_non_null(zeros);
+		packed_size = pack(zeros, TOO_MANY, packed, sizeof packed);
+		free(zeros);
+	}
+	file_new(&file, packed, packed_size);
 	assert_true(fsdp_stream_open(file.path, &options, &stream, NULL));
 	while (count != 0 &&
 		fsdp_stream_refill(stream, buffer, sizeof buffer, &count, &error))
