@@ -45,5 +45,6 @@ def verdict(lines):
     return 1 if lines else 0
 
 
-def main(check):
-    sys.exit(verdict(check(sys.argv[1] if len(sys.argv) > 1 else ROOT)))
+def main(*checks):
+    root = sys.argv[1] if len(sys.argv) > 1 else ROOT
+    sys.exit(verdict([line for check in checks for line in check(root)]))

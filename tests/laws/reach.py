@@ -7,6 +7,7 @@ with a verb that says what is done: parse, check, report, print, write, append a
 By names alone: a function that shares its name with a field may pass unseen."""
 
 import collections
+import functools
 import re
 
 import law
@@ -57,6 +58,7 @@ def closing(source, at):
     return at if depth == 0 else len(source)
 
 
+@functools.cache
 def parse(path, source):
     """(functions, words of tables and macros) of a file."""
     functions, loose = [], set()
@@ -119,6 +121,7 @@ def check(root):
         source = law.text(root, path)
         found, loose = parse(path, source)
         functions[folder] += found
+        loose = set(loose)
         if path.startswith("lib/include/"):
             loose.update(re.findall(r"\w+", source))
         # A macro of a header reaches static functions of the files that use it.
