@@ -28,15 +28,18 @@ import concurrent.futures
 import dataclasses
 import difflib
 import fnmatch
+import functools
 import glob
 import os
 import shutil
 import sys
 import tempfile
+import threading
 import zlib
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 ROOM = 1 << 30  # bytes
+ONE_AT_A_TIME = threading.Lock()
 sys.path[:0] = [HERE, os.path.join(HERE, "..", "cli")]
 import samples  # noqa: E402
 import sandbox  # noqa: E402
@@ -157,11 +160,22 @@ def in_memory():
     return None
 
 
-def run(binary, programs, case, leaks=True):
+@functools.cache
+def programs(binary):
+    """A folder for PATH with the command and `brief`, until the end."""
+    folder = tempfile.TemporaryDirectory(prefix="fsdp-inspect-")
+    for name, target in (("fsdp-inspect", os.path.abspath(binary)), ("brief", os.path.join(HERE, "brief"))):
+        os.symlink(target, os.path.join(folder.name, name))
+    return folder
+
+
+def run(binary, case, leaks=True):
+    with ONE_AT_A_TIME:
+        path = programs(binary).name
     with tempfile.TemporaryDirectory(prefix="fsdp-inspect-", dir=in_memory()) as folder:
         os.symlink(sandbox.TESTDATA, os.path.join(folder, "testdata"))
         samples.make(folder, case.samples)
-        done = sandbox.run_in(folder, binary, case.command, leaks, programs)
+        done = sandbox.run_in(folder, binary, case.command, leaks, path)
     return dataclasses.replace(case, **dict(zip(("stdout", "stderr", "status"), done)))
 
 
@@ -191,11 +205,8 @@ def main():
     def searched(command, case):
         return options.leaks or case is first[command] or zlib.crc32(case.title.encode()) % 32 == 0
 
-    with tempfile.TemporaryDirectory(prefix="fsdp-inspect-") as programs, \
-            concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
-        for name, target in (("fsdp-inspect", options.binary), ("brief", os.path.join(HERE, "brief"))):
-            os.symlink(target, os.path.join(programs, name))
-        runs = list(pool.map(lambda pair: run(options.binary, programs, pair[1], searched(*pair)), found))
+    with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
+        runs = list(pool.map(lambda pair: run(options.binary, pair[1], searched(*pair)), found))
     for number, (pair, now) in enumerate(zip(found, runs), 1):
         lines = difference(pair[1], now)
         failed += bool(lines)
