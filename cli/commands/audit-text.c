@@ -65,7 +65,8 @@ static const struct record request_record = OBJECT_RECORD(REQUEST, "part_request
 static const struct record scope_record = RECORD_OF(RECORD_OBJECT, VERDICT,
 	{ "detail", WORD_AT(VERDICT, detail), .always = true, .words = DETAILS,
 		ABOUT("Level of the check.") },
-	{ "files", COUNT_AT(VERDICT, files), ALWAYS("Number of files.") },
+	{ "files", COUNT_AT(VERDICT, files),
+		ALWAYS("Number of files that are present.") },
 	{ "tensors", COUNT_AT(VERDICT, tensors), ALWAYS("Number of tensors.") },
 	{ "pieces", COUNT_AT(VERDICT, pieces), ALWAYS("Number of pieces of tensors.") },
 	{ "bytes_read", BYTES_AT(VERDICT, bytes_read),
@@ -288,6 +289,8 @@ static void print_own_loader(const struct verdict *verdict, struct out *out)
 		{ "bad", "refuses", "refuses it" } };
 	const struct shown_loader *own = verdict->loading.loaders;
 
+	if (verdict->is_packed && strcmp(verdict->word, "good") == 0)
+		out_line_text(out, "; unpack the archive before loading");
 	if (verdict->loading.is_own && verdict->loading.count == 0 &&
 		verdict->program != NULL && strcmp(verdict->word, "good") == 0 &&
 		!has_findings(verdict, "FI5007"))
@@ -487,15 +490,11 @@ static void show_verdict(
 		out_line_end(out);
 		return;
 	}
-	/* The parts that merge reads have neither loader nor absent files. */
+	/* The parts that merge reads have no loader. */
 	bool is_full = verdict->format != NULL && run->common->quiet == 0;
-	out_values(out,
-		" in {} file{s}[ ({} present)], {} tensor{s}[; {} part{s} not judged]",
-		value_count(verdict->files),
-		value_some(is_full && verdict->absent > 0
-				   ? verdict->files - verdict->absent
-				   : 0),
-		value_count(verdict->tensors), value_some(verdict->counts.unsupported));
+	out_values(out, " in {} file{s}, {} tensor{s}[; {} part{s} not judged]",
+		value_count(verdict->files), value_count(verdict->tensors),
+		value_some(verdict->counts.unsupported));
 	if (limit != NULL && limit[0] != '\0')
 		out_line_text(out, "; %s", limit);
 	if (is_full)

@@ -1208,9 +1208,11 @@ void audit_check(struct audit *audit, struct run *run)
 				? text_new(format.writer).data
 				: NULL;
 		verdict->ranks = fsdp_checkpoint_world_size(checkpoint);
-		verdict->files = fsdp_file_count(checkpoint);
-		for (size_t i = 0; i < verdict->files; i++)
-			verdict->absent += fsdp_file(checkpoint, i).size == FSDP_UNKNOWN;
+		const char *base = fsdp_checkpoint_base(checkpoint);
+		for (size_t i = 0; i < fsdp_file_count(checkpoint); i++)
+			verdict->files += fsdp_file(checkpoint, i).size != FSDP_UNKNOWN;
+		verdict->is_packed = verdict->files > 1 && !path_is_folder(run->path) &&
+				     (base == NULL || !path_is_folder(base));
 		verdict->tensors = fsdp_tensor_count(checkpoint);
 		verdict->pieces = fsdp_piece_count(checkpoint);
 		if (strcmp(format.family, "dcp-safetensors") == 0 &&

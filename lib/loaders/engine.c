@@ -692,9 +692,25 @@ static const char *fill_in(struct fsdp_loading *loading, const char *template)
 	return end != text ? text : NULL;
 }
 
-/* A loader that raised does nothing more. */
-static void ask(struct fsdp_loading *loading, const struct fsdp_loader *loader,
-	struct fsdp_load_result *result)
+/* The named file is a tar or a compressed one with the checkpoint in it. */
+static bool is_archive(struct fsdp_loading *loading)
+{
+	const struct fsdp_checkpoint *checkpoint = NULL;
+
+	if (fsdp_scan_entry_count(loading->survey) == 1 &&
+		fsdp_scan_entry(loading->survey, 0)->name.size == 0)
+		checkpoint = fsdp_load_open(loading, "");
+	return checkpoint != NULL && fsdp_file_count(checkpoint) > 1;
+}
+
+/* Of every loader. */
+static const struct fsdp_load_rule of_archives =
+	FSDP_REFUSES(FORMAT, is_archive, .message = "the checkpoint is in an archive",
+		.fix = "unpack the archive, and check its content");
+
+/* Adds a reason if the rule holds. True: the loader does nothing more. */
+static bool ask_rule(struct fsdp_loading *loading, const struct fsdp_load_rule *rule,
+	struct fsdp_load_result *result, struct fsdp_load_reason *reasons)
 {
 	/* What is certain counts before what is not known, and what is not known before
 	 * that nothing was found. */
@@ -702,55 +718,59 @@ static void ask(struct fsdp_loading *loading, const struct fsdp_loader *loader,
 		[FSDP_LOAD_NOT_JUDGED] = 1,
 		[FSDP_LOAD_DIFFERS] = 2,
 		[FSDP_LOAD_REFUSES] = 3 };
+	const struct load_code *code = &codes[rule->code - 1];
+	struct fsdp_span *names;
+
+	fsdp_load_clear(loading);
+	loading->rule = rule;
+	if ((rule->since != NULL &&
+		    fsdp_load_compare_versions(result->version, rule->since) < 0) ||
+		(rule->until != NULL &&
+			fsdp_load_compare_versions(result->version, rule->until) >= 0) ||
+		(rule->when & ~loading->is) != 0 || (rule->unless & loading->is) != 0 ||
+		(rule->lacks != NULL && !fsdp_load_lacks(loading, "%s", rule->lacks)) ||
+		(rule->finding != NULL &&
+			!fsdp_load_has_finding(loading, rule->finding)) ||
+		(rule->dtypes != NULL &&
+			!fsdp_load_has_dtype(
+				loading, fsdp_load_opened(loading), rule->dtypes)) ||
+		(rule->broken != NULL && !has_broken(loading, rule->broken)) ||
+		(rule->holds != NULL && !rule->holds(loading)))
+		return false;
+	names = FSDP_TAKE(loading->answers, names, loading->name_count + 1);
+	for (size_t i = 0; i < loading->name_count; i++)
+		names[i] = fsdp_arena_copy(loading->answers, loading->names[i]);
+	reasons[result->reason_count++] = (struct fsdp_load_reason){
+		.code = code->name,
+		.verdict = rule->verdict,
+		.message = fill_in(
+			loading, rule->message != NULL ? rule->message : code->message),
+		.way_out = fill_in(loading, rule->fix != NULL ? rule->fix : code->fix),
+		.names = names,
+		.name_count = loading->name_count,
+		.all_names = loading->all_names,
+	};
+	if (worse[rule->verdict] > worse[result->verdict])
+		result->verdict = rule->verdict;
+	return rule->ends || rule->verdict == FSDP_LOAD_REFUSES;
+}
+
+static void ask(struct fsdp_loading *loading, const struct fsdp_loader *loader,
+	struct fsdp_load_result *result)
+{
+	const struct fsdp_load_rule *rule = loader->rules;
 	struct fsdp_load_reason *reasons;
-	size_t count = 0;
-	bool ended = false;
 
-	while (loader->rules[count].code != FSDP_LOAD_NO_CODE)
-		count++;
-	result->reasons = reasons = FSDP_TAKE(loading->answers, reasons, count + 1);
+	while (rule->code != FSDP_LOAD_NO_CODE)
+		rule++;
+	result->reasons = reasons =
+		FSDP_TAKE(loading->answers, reasons, rule - loader->rules + 1);
 	fsdp_load_begin(loading, loader);
-	for (const struct fsdp_load_rule *rule = loader->rules;
-		rule < loader->rules + count && !ended; rule++) {
-		const struct load_code *code = &codes[rule->code - 1];
-		struct fsdp_span *names;
-
-		fsdp_load_clear(loading);
-		loading->rule = rule;
-		if ((rule->since != NULL && fsdp_load_compare_versions(
-						    result->version, rule->since) < 0) ||
-			(rule->until != NULL &&
-				fsdp_load_compare_versions(
-					result->version, rule->until) >= 0) ||
-			(rule->when & ~loading->is) != 0 ||
-			(rule->unless & loading->is) != 0 ||
-			(rule->lacks != NULL &&
-				!fsdp_load_lacks(loading, "%s", rule->lacks)) ||
-			(rule->finding != NULL &&
-				!fsdp_load_has_finding(loading, rule->finding)) ||
-			(rule->dtypes != NULL &&
-				!fsdp_load_has_dtype(loading, fsdp_load_opened(loading),
-					rule->dtypes)) ||
-			(rule->broken != NULL && !has_broken(loading, rule->broken)) ||
-			(rule->holds != NULL && !rule->holds(loading)))
-			continue;
-		names = FSDP_TAKE(loading->answers, names, loading->name_count + 1);
-		for (size_t i = 0; i < loading->name_count; i++)
-			names[i] = fsdp_arena_copy(loading->answers, loading->names[i]);
-		reasons[result->reason_count++] = (struct fsdp_load_reason){
-			.code = code->name,
-			.verdict = rule->verdict,
-			.message = fill_in(loading,
-				rule->message != NULL ? rule->message : code->message),
-			.way_out = fill_in(
-				loading, rule->fix != NULL ? rule->fix : code->fix),
-			.names = names,
-			.name_count = loading->name_count,
-			.all_names = loading->all_names,
-		};
-		if (worse[rule->verdict] > worse[result->verdict])
-			result->verdict = rule->verdict;
-		ended = rule->ends || rule->verdict == FSDP_LOAD_REFUSES;
+	if (!ask_rule(loading, &of_archives, result, reasons)) {
+		rule = loader->rules;
+		while (rule->code != FSDP_LOAD_NO_CODE &&
+			!ask_rule(loading, rule, result, reasons))
+			rule++;
 	}
 	if ((result->verdict == FSDP_LOADS || result->verdict == FSDP_LOAD_DIFFERS) &&
 		loading->lists_weights)
