@@ -376,6 +376,10 @@ static void print_optimizer(struct info *info)
 	const struct fsdp_overview_facts *facts = info->facts;
 	const struct fsdp_state_kind *before = NULL;
 
+	/* Of a model alone it is not expected. */
+	if (total->tensors == 0 && info->facts->roles[FSDP_ROLE_PARAM].tensors > 0 &&
+		has_ranks(info) && info->world_size > 1)
+		out_line(out, "optimizer", "no states in these files");
 	if (total->tensors == 0)
 		return;
 	out_line_begin(out, "optimizer");

@@ -530,7 +530,8 @@ static void print_origin(struct tree *tree)
 				"units from %s: what a trace names; it has no classes",
 				plan.path);
 		else
-			run_note(run, "classes and units from %s (a printed model)%s",
+			run_note(run,
+				"classes and FSDP units from %s (a printed model)%s",
 				plan.path,
 				by_name ? ", whose units are known by the names of their classes"
 					: "");

@@ -570,11 +570,15 @@ void fsdp_recordings_loss(const struct fsdp_recordings *run, const struct fsdp_c
 					    cost->waiting >= cost->data)) {
 		set_loss(loss, "waiting", cost->waiting);
 		loss->rank = cost->straggler;
+		const char *part = !cost->has_device || cost->waiting > exposed ? ""
+				   : cost->comm_on_host
+					   ? " (part of the idle time)"
+					   : " (part of the exposed communication)";
 		/* Why they wait, as far as the recordings show it. */
 		if (cost->straggler == FSDP_ABSENT)
 			append(loss,
-				"ranks wait for each other %.0f %% of their time, and no rank is a clear straggler",
-				cost->waiting);
+				"ranks wait for each other %.0f %% of their time%s, and no rank is a clear straggler",
+				cost->waiting, part);
 		else
 			append(loss,
 				"the other ranks wait %.0f %% of their time for rank %" PRId64
@@ -849,9 +853,9 @@ void fsdp_recordings_notes(const struct fsdp_recordings *recordings,
 		note(&to,
 			by_start == 1
 				? "%" PRIu64
-				  " kernel or copy has no launch event: it counts in the step in which it ran"
+				  " kernel or copy has no launch event: assigned to the step in which it ran"
 				: "%" PRIu64
-				  " kernels and copies have no launch event: each counts in the step in which it ran",
+				  " kernels and copies have no launch event: assigned to the steps in which they ran",
 			by_start);
 	if (lost != 0)
 		note(&to,

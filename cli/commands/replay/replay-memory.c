@@ -258,7 +258,7 @@ static void line_oom_cause(struct out *out, const struct fsdp_memory_device *sta
 					  unused >= oom->requested_bytes -
 							    oom->device_free_bytes);
 	out_values_line(out, NULL,
-		"  {}: this process had {} reserved, {} in use (sizes as requested); {}",
+		"  {}: this process had {} reserved, {} in use (not rounded); {}",
 		value_word(is_limited     ? "the device had enough memory"
 			   : is_scattered ? "fragmentation can be the cause"
 					  : "fragmentation is not the cause"),
@@ -294,10 +294,14 @@ static void show_row(
 		line_oom_cause(out, state, &state->ooms[i]);
 	}
 	out_values_line(out, NULL,
-		"rank {}, device {}{}, at the end: {} in use (sizes as rounded by the allocator)",
+		"rank {}, device {}{}, at the end: {} in use[, rounded up from {} by the allocator]",
 		value_integer(row->rank), value_integer(state->device),
 		value_word(is_chosen ? " (most in use)" : ""),
-		value_bytes(state->active_bytes));
+		value_bytes(state->active_bytes),
+		state->requested_bytes != 0 &&
+				state->requested_bytes != state->active_bytes
+			? value_bytes(state->requested_bytes)
+			: value_absent());
 	lines_stacks(replay, row->memory, state->stacks, state->stack_count);
 	/* What is reserved and can hardly be used, one line each. A little free memory in
 	 * used segments is normal. */
@@ -343,7 +347,7 @@ static void show_row(
 		return;
 	out_line(out, NULL, "%s", "");
 	out_values_line(out, NULL,
-		"rank {}, device {}, at the peak: {} in use (sizes as requested; {} event{s}{})",
+		"rank {}, device {}, at the peak: {} in use (not rounded; {} event{s}{})",
 		value_integer(row->rank), value_integer(state->device),
 		value_bytes((uint64_t)state->peak_bytes), value_count(state->events),
 		value_word(state->start_bytes > 0 ? "; earlier ones were not recorded"

@@ -460,7 +460,8 @@ static void show_cost(struct replay *replay, const struct fsdp_cost *cost)
 	out_line_text(out, "%s %s", cost->marked ? "step time" : "recorded",
 		format_time(cost->mean_ns, cost->mean_ns, true, mean));
 	if (cost->steps > 1 && strcmp(least, most) == 0)
-		out_line_text(out, " (all steps equal)");
+		out_line_text(out, cost->steps == replay->count ? " (equal on all ranks)"
+								: " (all steps equal)");
 	else if (cost->steps > 1)
 		out_values(out, " (min {}, max {}[ on rank {}])", value_word(least),
 			value_word(most),
