@@ -1119,9 +1119,8 @@ static void count_tensors(
 	run_must(run, fsdp_overview_new(checkpoint, &overview, &run->error));
 	memory_owns(overview, release_overview);
 	facts = fsdp_overview_facts(overview);
-	if (facts->average_module != FSDP_NONE)
-		verdict->average = text_copy(name_text(name, checkpoint,
-			fsdp_module(checkpoint, facts->average_module).name));
+	if (facts->average_prefix != NULL)
+		verdict->average = text_new(memory_format("%s*", facts->average_prefix));
 	for (uint32_t i = 0; i < verdict->tensors; i++) {
 		const struct fsdp_tensor tensor = fsdp_tensor(checkpoint, i);
 		const struct text text = name_text(name, checkpoint, tensor.name);
@@ -1129,11 +1128,8 @@ static void count_tensors(
 		verdict->bytes = verdict->bytes + tensor.bytes < tensor.bytes
 					 ? UINT64_MAX
 					 : verdict->bytes + tensor.bytes;
-		if (verdict->average.size > 0 && tensor.role == FSDP_ROLE_PARAM &&
-			text.size > verdict->average.size &&
-			text.data[verdict->average.size] == '.' &&
-			memcmp(text.data, verdict->average.data, verdict->average.size) ==
-				0) {
+		if (tensor.role == FSDP_ROLE_PARAM &&
+			fsdp_overview_averages(facts, span_of_text(text))) {
 			verdict->averages++;
 			continue;
 		}

@@ -742,16 +742,11 @@ void info_print(struct info *info)
 	print_flat(info);
 	print_optimizer(info);
 	const struct fsdp_role_total *other = &info->facts->roles[FSDP_ROLE_OTHER];
-	const struct fsdp_checkpoint *checkpoint = info->run->checkpoint;
 	struct out *out = info->run->out;
-	if (info->facts->average_module != FSDP_NONE) {
-		struct fsdp_module module =
-			fsdp_module(checkpoint, info->facts->average_module);
-
+	if (info->facts->average_prefix != NULL) {
 		out_line_begin(out, "average");
-		out_values(out, "{} (same names and shapes as the model): ",
-			value_name(name_text(
-				&info->buffers->name, checkpoint, module.name)));
+		out_values(out, "{}* (same names and shapes as the model): ",
+			value_name(text_of(info->facts->average_prefix)));
 		print_total(info, &info->facts->average, "tensor");
 		out_line_end(out);
 	}

@@ -809,18 +809,20 @@ static const struct record check_record = RECORD_OF(RECORD_OBJECT, INFO,
 
 static bool has_average(struct subject of)
 {
-	return ((const struct info *)of.object)->facts->average_module != FSDP_NONE;
+	return ((const struct info *)of.object)->facts->average_prefix != NULL;
 }
 
-static struct value find_module_name(struct subject of, uint32_t module)
+static struct value get_average(struct subject of)
 {
-	return value_name(name_text(&buffers_of(of)->name, checkpoint_of(of),
-		fsdp_module(checkpoint_of(of), module).name));
+	struct text prefix = text_of(((const FACTS *)of.object)->average_prefix);
+
+	prefix.size -= prefix.data[prefix.size - 1] == '.';
+	return value_name(prefix);
 }
 
 static const struct record average_facts_record = RECORD_OF(RECORD_OBJECT, FACTS,
-	{ "name", FOUND_AT(FACTS, average_module, FIELD_NAME, find_module_name),
-		ALWAYS("Name of the state dict.") },
+	{ "name", GET(FIELD_NAME, get_average),
+		ALWAYS("Name of the state dict, or what the names of its tensors begin with.") },
 	{ "tensors", COUNT_AT(FACTS, average.tensors), ALWAYS("Number of its tensors.") },
 	{ "bytes", BYTES_AT(FACTS, average.bytes), ALWAYS("Bytes of its tensors.") });
 static const struct record average_record = RECORD_OF(RECORD_OBJECT, INFO,

@@ -11,6 +11,7 @@
 
 #include "aggregate/aggregate.h"
 #include "base/error.h"
+#include "base/names.h"
 
 struct fsdp_inferred_units {
 	const struct fsdp_checkpoint *checkpoint;
@@ -414,102 +415,165 @@ bool fsdp_is_average(const char *word, size_t size)
 	return false;
 }
 
-/* The next tensor of the model in that module of the root, from *at on. */
-static bool next_below(struct fsdp_overview *overview, const uint32_t *tops, uint32_t top,
-	uint32_t *at, struct fsdp_tensor *ret_tensor)
-{
-	size_t count = fsdp_tensor_count(overview->checkpoint);
+/* Sums over tensors of names and shapes: the parameters, and with the buffers. */
+struct fingerprint {
+	uint64_t params, all;
+	size_t count;
+};
 
-	for (; *at < count; ++*at) {
-		*ret_tensor = fsdp_tensor(overview->checkpoint, *at);
-		if (ret_tensor->module != FSDP_NONE && tops[ret_tensor->module] == top &&
-			ret_tensor->role != FSDP_ROLE_OPTIM) {
-			++*at;
-			return true;
-		}
-	}
-	return false;
+/* Averages are stored under names without the dots, or with "_" in their place: LitEma of
+ * latent-diffusion and the hooks of mmcv register them as buffers. */
+static void add_fingerprint(struct fingerprint *print, const struct fsdp_hasher *hasher,
+	const struct fsdp_tensor *tensor, struct fsdp_span name)
+{
+	uint64_t hash = fsdp_hash_shape(hasher, tensor->shape, tensor->dims);
+
+	for (size_t i = 0; i < name.size; i++)
+		if (name.data[i] != '.' && name.data[i] != '_')
+			hash = fsdp_hash_more(hasher, hash, name.data[i]);
+	print->params += tensor->role == FSDP_ROLE_PARAM ? hash : 0;
+	print->all += hash;
+	print->count++;
 }
 
-static struct fsdp_span rest_of(
-	struct fsdp_overview *overview, const struct fsdp_tensor *tensor, size_t size)
+/* An average of parameters alone may have names like buffers. */
+static bool are_twins(const struct fingerprint *average, const struct fingerprint *model)
+{
+	return average->count > 0 &&
+	       (average->all == model->all || average->all == model->params ||
+		       average->params == model->params);
+}
+
+enum { TOPS_MOST = 16, FLAT = 4 };
+
+/* "ema_backbone_conv_weight", which stands for backbone.conv.weight. */
+static bool is_flat_average(struct fsdp_span name)
+{
+	return name.size > FLAT && memcmp(name.data, "ema_", FLAT) == 0 &&
+	       memchr(name.data, '.', name.size) == NULL;
+}
+
+/* The modules of the root, and the model. */
+struct tops {
+	const uint32_t *of_module; /* the one that has it; parents come before children */
+	size_t count;
+	uint32_t modules[TOPS_MOST];
+	size_t lengths[TOPS_MOST];
+	bool are_averages[TOPS_MOST];
+};
+
+/* The name below its module of the root; *ret_top: which that is, or count. */
+static struct fsdp_span name_below(struct fsdp_overview *overview,
+	const struct tops *tops, const struct fsdp_tensor *tensor, size_t *ret_top)
 {
 	struct fsdp_span name =
 		fsdp_scratch_name(&overview->name, overview->checkpoint, tensor->name);
+	uint32_t module =
+		tensor->module != FSDP_NONE ? tops->of_module[tensor->module] : 0;
+	size_t top = 0;
 
-	return name.size > size ? fsdp_span(name.data + size, name.size - size)
-				: (struct fsdp_span){ 0 };
+	while (top < tops->count && tops->modules[top] != module)
+		top++;
+	*ret_top = top;
+	if (top == tops->count || name.size <= tops->lengths[top])
+		return name;
+	return fsdp_span(
+		name.data + tops->lengths[top] + 1, name.size - tops->lengths[top] - 1);
 }
 
-/* Whether both have the same names and shapes. Tensors are sorted by name. */
-static bool are_twins(struct fsdp_overview *overview, const uint32_t *tops,
-	const uint32_t top[2], const size_t sizes[2])
+static void set_average(struct fsdp_overview *overview, const struct tops *tops,
+	size_t top, const char *rest)
 {
-	struct fsdp_tensor tensors[2];
-	uint32_t at[2] = { 0, 0 };
-	char kept[512];
-	size_t count = 0;
+	struct fsdp_span name = { 0 };
+	char *prefix;
 
-	for (;; count++) {
-		bool there[2];
-		struct fsdp_span rest;
-
-		for (size_t i = 0; i < 2; i++)
-			there[i] =
-				next_below(overview, tops, top[i], &at[i], &tensors[i]);
-		if (!there[0] || !there[1])
-			return !there[0] && !there[1] && count > 0;
-		if (tensors[0].dims != tensors[1].dims ||
-			(tensors[0].dims > 0 &&
-				memcmp(tensors[0].shape, tensors[1].shape,
-					tensors[0].dims * sizeof *tensors[0].shape) != 0))
-			return false;
-		rest = rest_of(overview, &tensors[0], sizes[0]);
-		if (rest.size == 0 || rest.size > sizeof kept)
-			return false;
-		memcpy(kept, rest.data, rest.size);
-		if (!fsdp_span_equal(fsdp_span(kept, rest.size),
-			    rest_of(overview, &tensors[1], sizes[1])))
-			return false;
-	}
+	if (top < tops->count)
+		name = fsdp_scratch_name(&overview->name, overview->checkpoint,
+			fsdp_module(overview->checkpoint, tops->modules[top]).name);
+	prefix = fsdp_arena_take(&overview->arena, name.size + strlen(rest) + 2, 1);
+	overview->facts.average_prefix = prefix;
+	if (prefix == NULL)
+		return;
+	memcpy(prefix, name.data, name.size);
+	strcpy(stpcpy(prefix + name.size, name.size > 0 ? "." : ""), rest);
 }
 
-/* For each module, the root that contains it. Parent modules come before their children.
- */
-static bool find_average(struct fsdp_overview *overview, uint32_t **ret_tops)
+static void compare_tops(struct fsdp_overview *overview, const struct tops *tops)
 {
-	enum { TOPS_MOST = 16 };
 	const struct fsdp_checkpoint *checkpoint = overview->checkpoint;
-	size_t count = fsdp_module_count(checkpoint), top_count = 0, lengths[TOPS_MOST];
-	uint32_t *tops = FSDP_TAKE(&overview->arena, tops, count + 1),
-		 found[TOPS_MOST] = { 0 };
-	bool average[TOPS_MOST], some = false;
+	struct fsdp_hasher hasher = fsdp_hasher_new();
+	struct fingerprint prints[TOPS_MOST + 1] = { { 0 } }, flat = { 0 }, model = { 0 };
+	size_t flat_top = 0, top;
 
-	*ret_tops = tops;
-	for (uint32_t i = 0; i < count && tops != NULL; i++) {
-		struct fsdp_module module = fsdp_module(checkpoint, i);
-		struct fsdp_span name;
-
-		tops[i] =
-			module.depth <= 1 || module.parent >= i ? i : tops[module.parent];
-		if (module.depth != 1 || top_count == TOPS_MOST)
+	FSDP_EACH(i, (uint32_t)fsdp_tensor_count(checkpoint), tensor,
+		fsdp_tensor(checkpoint, i)) {
+		if (tensor.role == FSDP_ROLE_OPTIM || tensor.dims == 0)
 			continue;
-		name = fsdp_scratch_name(&overview->name, checkpoint, module.name);
-		average[top_count] = fsdp_is_average((const char *)name.data, name.size);
-		some |= average[top_count];
-		lengths[top_count] = name.size;
-		found[top_count++] = i;
+		struct fsdp_span name = name_below(overview, tops, &tensor, &top);
+		if (is_flat_average(name)) {
+			add_fingerprint(&flat, &hasher, &tensor,
+				fsdp_span(name.data + FLAT, name.size - FLAT));
+			flat_top = top;
+			continue;
+		}
+		add_fingerprint(&prints[top], &hasher, &tensor, name);
+		add_fingerprint(&model, &hasher, &tensor,
+			fsdp_scratch_name(&overview->name, checkpoint, tensor.name));
 	}
-	for (size_t a = 0; a < top_count && some; a++)
-		for (size_t b = 0; b < top_count && average[a]; b++)
-			if (!average[b] &&
-				are_twins(overview, tops,
-					(uint32_t[]){ found[a], found[b] },
-					(size_t[]){ lengths[a], lengths[b] })) {
-				overview->facts.average_module = found[a];
-				return true;
-			}
-	return tops != NULL;
+	if (are_twins(&flat, &prints[flat_top]) || are_twins(&flat, &model))
+		set_average(overview, tops, flat_top, "ema_");
+	for (size_t a = tops->count; a-- > 0;)
+		for (size_t b = 0; b < tops->count && tops->are_averages[a]; b++)
+			if (!tops->are_averages[b] && are_twins(&prints[a], &prints[b]))
+				set_average(overview, tops, a, "");
+}
+
+bool fsdp_overview_averages(
+	const struct fsdp_overview_facts *facts, struct fsdp_span name)
+{
+	const char *prefix = facts->average_prefix;
+	size_t size = prefix != NULL ? strlen(prefix) : 0;
+
+	return size > 0 && name.size > size && memcmp(name.data, prefix, size) == 0 &&
+	       (prefix[size - 1] == '.' ||
+		       memchr(name.data + size, '.', name.size - size) == NULL);
+}
+
+static bool find_average(struct fsdp_overview *overview)
+{
+	const struct fsdp_checkpoint *checkpoint = overview->checkpoint;
+	size_t count = fsdp_module_count(checkpoint), top;
+	uint32_t *of_module = FSDP_TAKE(&overview->arena, of_module, count + 1);
+	bool some = false;
+
+	struct tops tops = { .of_module = of_module };
+	if (of_module == NULL)
+		return false;
+	for (uint32_t i = 0; i < count; i++) {
+		struct fsdp_module module = fsdp_module(checkpoint, i);
+
+		of_module[i] = module.depth <= 1 || module.parent >= i
+				       ? i
+				       : of_module[module.parent];
+		if (module.depth != 1 || tops.count == TOPS_MOST)
+			continue;
+		struct fsdp_span name =
+			fsdp_scratch_name(&overview->name, checkpoint, module.name);
+		some |= tops.are_averages[tops.count] =
+			fsdp_is_average((const char *)name.data, name.size);
+		tops.lengths[tops.count] = name.size;
+		tops.modules[tops.count++] = i;
+	}
+	for (uint32_t i = 0; i < fsdp_tensor_count(checkpoint) && !some; i++) {
+		struct fsdp_tensor tensor = fsdp_tensor(checkpoint, i);
+
+		some = (tensor.module == FSDP_NONE ||
+			       fsdp_module(checkpoint, tensor.module).depth <= 1) &&
+		       is_flat_average(name_below(overview, &tops, &tensor, &top));
+	}
+	if (some)
+		compare_tops(overview, &tops);
+	return true;
 }
 
 static bool add_tensors(struct fsdp_overview *overview)
@@ -517,17 +581,15 @@ static bool add_tensors(struct fsdp_overview *overview)
 	const struct fsdp_checkpoint *checkpoint = overview->checkpoint;
 	size_t count = fsdp_tensor_count(checkpoint);
 	struct fsdp_overview_facts *facts = &overview->facts;
-	uint32_t *tops;
-
-	if (!find_average(overview, &tops))
+	if (!find_average(overview))
 		return false;
 
 	FSDP_EACH(i, (uint32_t)count, tensor, fsdp_tensor(checkpoint, i)) {
 		bool counts = fsdp_tensor_counts(&tensor);
-		bool is_average = facts->average_module != FSDP_NONE &&
-				  tensor.module != FSDP_NONE &&
-				  tensor.role != FSDP_ROLE_OPTIM &&
-				  tops[tensor.module] == facts->average_module;
+		bool is_average =
+			facts->average_prefix != NULL && tensor.role != FSDP_ROLE_OPTIM &&
+			fsdp_overview_averages(facts, fsdp_scratch_name(&overview->name,
+							      checkpoint, tensor.name));
 		/* It is listed with the parameters, and is none. */
 		add_to(is_average ? &facts->average : &facts->roles[tensor.role],
 			tensor.dtype, 1,
@@ -586,7 +648,6 @@ bool fsdp_overview_new(const struct fsdp_checkpoint *checkpoint,
 	fsdp_arena_init_lean(&overview->arena, &overview->budget);
 	overview->name.arena = &overview->arena;
 	overview->facts.whole_rank = overview->facts.mesh = FSDP_NONE;
-	overview->facts.average_module = FSDP_NONE;
 	(void)fsdp_checkpoint_ranks(checkpoint, &ranks);
 	overview->rank_count = ranks;
 	if (!fsdp_sums_new(

@@ -213,9 +213,8 @@ static void a_rank_resumes_with_its_largest_pieces(void **state)
 
 static void nothing_is_an_overview_too(void **state)
 {
-	static const struct fsdp_overview_facts NOTHING = {
-		.average_module = FSDP_NONE, .whole_rank = FSDP_NONE, .mesh = FSDP_NONE
-	};
+	static const struct fsdp_overview_facts NOTHING = { .whole_rank = FSDP_NONE,
+		.mesh = FSDP_NONE };
 	struct fsdp_checkpoint *checkpoint = *state;
 	struct fsdp_overview *overview;
 

@@ -290,9 +290,10 @@ struct fsdp_sharding {
 struct fsdp_overview_facts {
 	struct fsdp_role_total roles[FSDP_ROLE_COUNT];
 	/* A copy of the model that follows it as an average, and is in none of the roles;
-	 * and its module, or FSDP_NONE. */
+	 * and what its names begin with, or NULL: "model_ema.", or "ema_" of names
+	 * with other dots replaced. Lives as long as the overview. */
 	struct fsdp_role_total average;
-	uint32_t average_module;
+	const char *average_prefix;
 	/* By first use in the order of tensors; those of further kinds are only
 	 * counted. */
 	struct fsdp_state_kind states[FSDP_OVERVIEW_KINDS];
@@ -324,6 +325,10 @@ struct fsdp_overview_facts {
 /** Whether a state dict is called so that has averages of another one:
  * "ema_state_dict", "model_ema", "shadow_params". */
 FSDP_API bool fsdp_is_average(const char *word, size_t size);
+
+/** Whether the tensor of this name is of the average that the facts name. */
+FSDP_API bool fsdp_overview_averages(
+	const struct fsdp_overview_facts *facts, struct fsdp_span name);
 
 /** Takes time linear in tensors and pieces, memory linear in ranks and files. */
 FSDP_API bool fsdp_overview_new(const struct fsdp_checkpoint *checkpoint,

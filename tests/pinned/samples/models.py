@@ -197,3 +197,20 @@ def models_of_meta_with_other_sizes(folder):
     for number, sizes in enumerate(({"dim": 0}, {"dim": 16.0}, {"dim": "16"}, {"dims": 16}, {"a": {"dim": 16}},
                                     {"dim": 16})):
         model_of_meta(folder.within(str(number)), **sizes)
+
+
+@sample
+def models_with_averages(folder):
+    """Of Lightning's kind, where the average is a model of its own, of latent-diffusion's, whose names lack the dots, and of
+    mmcv's, with "_" in their place; in other.safetensors the "average" has another shape."""
+    names = [f"blocks.{i}.conv.{kind}" for i in range(2) for kind in ("weight", "bias")]
+
+    def save(file, prefix, averages, shape=(2,)):
+        tensors = {prefix + name: ("U8", [2], b"\1\2") for name in names}
+        tensors |= {name: ("U8", list(shape), b"\1\2") for name in averages}
+        folder.write(file, safetensors(tensors))
+
+    save("twins.safetensors", "model.", ["ema_model." + name for name in names])
+    save("undotted.safetensors", "model.", ["model_ema." + name.replace(".", "") for name in names])
+    save("flat.safetensors", "", ["ema_" + name.replace(".", "_") for name in names])
+    save("other.safetensors", "", ["ema_" + name.replace(".", "_") for name in names], (1, 2))
