@@ -16,6 +16,7 @@
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "args/input.h"
@@ -120,8 +121,34 @@ static void run_helper(int socket, char **words)
 	_exit(127);
 }
 
+/* Why nothing answered: the process of the helper ended at its start. */
+static void report_end(pid_t child)
+{
+	static char message[64] = "the helper ended";
+	const char *hint = NULL;
+	int status;
+	pid_t ended = 0;
+
+	/* Its socket is closed a little earlier. */
+	for (int i = 0; i < 100 && ended == 0; i++) {
+		ended = waitpid(child, &status, WNOHANG);
+		if (ended == 0)
+			usleep(1000);
+	}
+	if (ended == child && WIFSIGNALED(status))
+		snprintf(message, sizeof message, "the helper ended (signal %d)",
+			WTERMSIG(status));
+	else if (ended == child)
+		snprintf(message, sizeof message, "the helper ended (status %d)",
+			WEXITSTATUS(status));
+	/* What Python ends with if it cannot run a program. */
+	if (ended == child && WIFEXITED(status) && WEXITSTATUS(status) == 1)
+		hint = "the helper needs Python 3.9 or newer (FSDP_INSPECT_PYTHON)";
+	fsdp_remote_reject(current, message, hint);
+}
+
 /* The descriptor of this end; -1: it could not be started. */
-static int start(char **words)
+static int start(char **words, pid_t *ret_child)
 {
 	const int size = BUFFER_BYTES;
 	int ends[2];
@@ -133,7 +160,7 @@ static int start(char **words)
 		setsockopt(ends[i], SOL_SOCKET, SO_SNDBUF, &size, sizeof size);
 		setsockopt(ends[i], SOL_SOCKET, SO_RCVBUF, &size, sizeof size);
 	}
-	child = fork();
+	*ret_child = child = fork();
 	if (child == 0)
 		run_helper(ends[1], words);
 	close(ends[1]);
@@ -169,6 +196,7 @@ bool helper_start(const struct inputs *inputs)
 	const char *own = getenv("FSDP_INSPECT_HELPER");
 	char *program, *text;
 	int descriptor = -1;
+	pid_t child;
 
 	if (inputs->urls.count == 0)
 		return true;
@@ -178,7 +206,7 @@ bool helper_start(const struct inputs *inputs)
 		char isolated[] = "-I", option[] = "-c";
 		char *python[] = { program, isolated, option, text, NULL };
 		char *named[] = { program, NULL };
-		descriptor = start(own != NULL && *own != '\0' ? named : python);
+		descriptor = start(own != NULL && *own != '\0' ? named : python, &child);
 	}
 	/* A parser that is taken over has no credentials: the helper has them. */
 	static const char *const starts[] = { "AWS_", "AZURE_", "GOOGLE_",
@@ -202,6 +230,8 @@ bool helper_start(const struct inputs *inputs)
 			own != NULL || getenv("FSDP_INSPECT_PYTHON") != NULL
 				? "FSDP_INSPECT_PYTHON and FSDP_INSPECT_HELPER name programs by absolute paths"
 				: "install Python 3.9 or newer, or set FSDP_INSPECT_PYTHON");
+	else if (good && descriptor >= 0 && fsdp_remote_failed(current))
+		report_end(child);
 	for (size_t i = 0; i < inputs->urls.count && good; i++) {
 		char *url; /* a copy that take_url made */
 

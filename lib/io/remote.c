@@ -1199,12 +1199,14 @@ bool fsdp_remote_new(int descriptor, const struct fsdp_limit_setting *limits,
 	pthread_mutex_lock(&remote->mutex);
 	put(remote->out + HEAD_BYTES, VERSION, 2);
 	(void)ask(remote, HELLO, 2, NULL, NULL);
-	if (descriptor >= 0 && remote->broken != NULL)
-		remote->hint =
-			"the helper needs Python 3.9 or newer (FSDP_INSPECT_PYTHON)";
 	pthread_mutex_unlock(&remote->mutex);
 	*ret_remote = remote;
 	return true;
+}
+
+bool fsdp_remote_failed(const struct fsdp_remote *remote)
+{
+	return remote->broken != NULL;
 }
 
 void fsdp_remote_reject(struct fsdp_remote *remote, const char *message, const char *hint)

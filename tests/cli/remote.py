@@ -228,7 +228,14 @@ def usage():
     status, out, err = run(["info", "s3://b/x"], FSDP_INSPECT_PYTHON="/nowhere")
     check("without Python", (status != 2 or "no helper: python3 was not found" not in err or "fix: FSDP_INSPECT_PYTHON" not in err) and err)
     status, out, err = run(["info", "s3://b/x"], FSDP_INSPECT_PYTHON="/bin/false")
-    check("a Python that cannot run the helper", (status != 2 or "the helper ended\n  fix: the helper needs Python 3.9" not in err) and err)
+    check("a Python that cannot run the helper", (status != 2 or "the helper ended (status 1)\n  fix: the helper needs Python 3.9" not in err) and err)
+    with tempfile.TemporaryDirectory() as scratch:
+        killed = os.path.join(scratch, "helper")
+        with open(killed, "w", encoding="ascii") as file:
+            file.write("#!/bin/sh\nkill -9 $$\n")
+        os.chmod(killed, 0o755)
+        status, out, err = run(["info", "s3://b/x"], FSDP_INSPECT_HELPER=killed)
+    check("a helper that is killed at its start", (status != 2 or "the helper ended (signal 9)\n" not in err or "fix" in err) and err)
     with tempfile.TemporaryDirectory() as scratch:
         # Modules of the folder of a venv without any others stand for an old package.
         subprocess.run([sys.executable, "-m", "venv", "--without-pip", scratch + "/venv"], check=True)

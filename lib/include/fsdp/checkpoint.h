@@ -712,8 +712,11 @@ FSDP_API bool fsdp_remote_add(
 /** From now on the process accepts no more roots. */
 FSDP_API void fsdp_remote_seal(struct fsdp_remote *remote);
 
-/** Nothing more is read: each root that is opened fails with this message and hint,
- * NULL: none, unless it failed already. The texts must stay. */
+/** Nothing can be read any more: the process did not answer, or ended. */
+FSDP_API bool fsdp_remote_failed(const struct fsdp_remote *remote);
+
+/** Nothing more is read: each root that is opened fails with this message and hint
+ * (NULL: none). The texts must stay. */
 FSDP_API void fsdp_remote_reject(
 	struct fsdp_remote *remote, const char *message, const char *hint);
 
