@@ -484,7 +484,7 @@ static struct fsdp_span name_below(struct fsdp_overview *overview,
 static void set_average(struct fsdp_overview *overview, const struct tops *tops,
 	size_t top, const char *rest)
 {
-	struct fsdp_span name = { 0 };
+	struct fsdp_span name = FSDP_SPAN("");
 	char *prefix;
 
 	if (top < tops->count)
