@@ -441,7 +441,7 @@ static bool are_twins(const struct fingerprint *average, const struct fingerprin
 {
 	return average->count > 0 &&
 	       (average->all == model->all || average->all == model->params ||
-		       average->params == model->params);
+		       (average->params != 0 && average->params == model->params));
 }
 
 enum { TOPS_MOST = 16, FLAT = 4 };
@@ -481,7 +481,7 @@ static struct fsdp_span name_below(struct fsdp_overview *overview,
 		name.data + tops->lengths[top] + 1, name.size - tops->lengths[top] - 1);
 }
 
-static void set_average(struct fsdp_overview *overview, const struct tops *tops,
+static bool set_average(struct fsdp_overview *overview, const struct tops *tops,
 	size_t top, const char *rest)
 {
 	struct fsdp_span name = FSDP_SPAN("");
@@ -493,12 +493,14 @@ static void set_average(struct fsdp_overview *overview, const struct tops *tops,
 	prefix = fsdp_arena_take(&overview->arena, name.size + strlen(rest) + 2, 1);
 	overview->facts.average_prefix = prefix;
 	if (prefix == NULL)
-		return;
+		return false;
 	memcpy(prefix, name.data, name.size);
 	strcpy(stpcpy(prefix + name.size, name.size > 0 ? "." : ""), rest);
+	return true;
 }
 
-static void compare_tops(struct fsdp_overview *overview, const struct tops *tops)
+/* False: memory ended. */
+static bool compare_tops(struct fsdp_overview *overview, const struct tops *tops)
 {
 	const struct fsdp_checkpoint *checkpoint = overview->checkpoint;
 	struct fsdp_hasher hasher = fsdp_hasher_new();
@@ -521,11 +523,12 @@ static void compare_tops(struct fsdp_overview *overview, const struct tops *tops
 			fsdp_scratch_name(&overview->name, checkpoint, tensor.name));
 	}
 	if (are_twins(&flat, &prints[flat_top]) || are_twins(&flat, &model))
-		set_average(overview, tops, flat_top, "ema_");
-	for (size_t a = tops->count; a-- > 0;)
+		return set_average(overview, tops, flat_top, "ema_");
+	for (size_t a = 0; a < tops->count; a++)
 		for (size_t b = 0; b < tops->count && tops->are_averages[a]; b++)
 			if (!tops->are_averages[b] && are_twins(&prints[a], &prints[b]))
-				set_average(overview, tops, a, "");
+				return set_average(overview, tops, a, "");
+	return true;
 }
 
 bool fsdp_overview_averages(
@@ -571,9 +574,7 @@ static bool find_average(struct fsdp_overview *overview)
 			       fsdp_module(checkpoint, tensor.module).depth <= 1) &&
 		       is_flat_average(name_below(overview, &tops, &tensor, &top));
 	}
-	if (some)
-		compare_tops(overview, &tops);
-	return true;
+	return !some || compare_tops(overview, &tops);
 }
 
 static bool add_tensors(struct fsdp_overview *overview)
