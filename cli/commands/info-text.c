@@ -423,8 +423,8 @@ static void print_per_rank(struct info *info)
 	if (!balance->is_even && more < 1)
 		snprintf(stored, sizeof stored, " (balanced)");
 	else if (!balance->is_even)
-		snprintf(stored, sizeof stored,
-			" on rank %" PRIu32 ", the most (mean %s)", balance->key,
+		snprintf(stored, sizeof stored, " on rank %" PRIu32 " (largest; mean %s)",
+			balance->key,
 			out_bytes(
 				info->run->out, balance->total / balance->groups, mean));
 	out_values_line(info->run->out, "per rank",

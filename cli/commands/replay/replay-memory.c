@@ -669,6 +669,10 @@ static void show_text(struct snapshots *all)
 		out_records(out, &moments, &memory_moment_record, all, shown->moments,
 			(size_t)all->replay->options->timeline);
 	}
+	if (all->rows[0].rank != all->rows[all->count - 1].rank)
+		out_values_line(out, NULL,
+			"details of rank {} only; for another rank, name its file",
+			value_integer(shown->rank));
 	if (all->growth != NULL) {
 		const struct growth *most = all->growth;
 		char reserved[HUMAN_ROOM + 2], active[HUMAN_ROOM + 2];
