@@ -447,6 +447,9 @@ void loading_check(const struct loading_options *options, struct run *run,
 	*answer = (struct loading_answer){ .status = STATUS_GOOD };
 	if (loading_is_own(options) || has_word(options, "none"))
 		return;
+	if (strcmp(run->path, "-") == 0)
+		run_refuse(run, "store standard input as a file",
+			"--for=%s: a loader opens a path", options->loaders.items[0]);
 	/* It begins at the run, also where another step than the one it takes is opened.
 	 */
 	if (options->loaders.count == 1 && has_word(options, "deepspeed"))
@@ -570,7 +573,9 @@ void loading_check_own(const struct loading_options *options, struct run *run, b
 	const struct fsdp_load_result *result;
 
 	*answer = (struct loading_answer){ .status = STATUS_GOOD, .is_own = true };
-	if (!loading_is_own(options) || run->path_count > 1)
+	/* A loader opens a path. */
+	if (!loading_is_own(options) || run->path_count > 1 ||
+		strcmp(run->path, "-") == 0)
 		return;
 	loader_choices_parse(&options->choices, &answer->choices);
 	if (!run_own_loader(options, run, data, answer, &error)) {
