@@ -1415,6 +1415,10 @@ static void run_report(struct run *run)
 	if (run_checkpoints(run) > 2)
 		run_refuse(run, "one checkpoint, or two to compare",
 			"report was given %zu checkpoints", run_checkpoints(run));
+	for (size_t i = 0; i < run->path_count; i++)
+		if (strcmp(run->paths[i], "-") == 0)
+			run_refuse(run, "store standard input as a file",
+				"report reads its input several times");
 	if (getcwd(report->here, sizeof report->here) == NULL)
 		report->here[0] = '\0';
 	if (run->path_count == 2 && run_checkpoints(run) == 2) {
