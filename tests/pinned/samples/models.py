@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Checkpoints of models, printed models, and plans."""
 
+import math
+
 from .files import safetensors, sample
 
 
@@ -214,3 +216,29 @@ def models_with_averages(folder):
     save("undotted.safetensors", "model.", ["model_ema." + name.replace(".", "") for name in names])
     save("flat.safetensors", "", ["ema_" + name.replace(".", "_") for name in names])
     save("other.safetensors", "", ["ema_" + name.replace(".", "_") for name in names], (1, 2))
+
+
+@sample
+def t5_with_a_head_of_its_own(folder):
+    """m/ as T5 of transformers 4.57.3 saves it with tie_word_embeddings false, and n/ without that head. Tried: 4.57.3 and
+    5.24.0 load m/ without missing names."""
+    shapes = {"shared": [4, 2], "lm_head": [4, 2]}
+    for side, layers in (("encoder", ("SelfAttention", "DenseReluDense")),
+                         ("decoder", ("SelfAttention", "EncDecAttention", "DenseReluDense"))):
+        shapes[f"{side}.final_layer_norm"] = [2]
+        for i, layer in enumerate(layers):
+            at = f"{side}.block.0.layer.{i}"
+            shapes[f"{at}.layer_norm"] = [2]
+            if layer == "DenseReluDense":
+                shapes |= {f"{at}.{layer}.wi_0": [3, 2], f"{at}.{layer}.wi_1": [3, 2], f"{at}.{layer}.wo": [2, 3]}
+            else:
+                shapes |= {f"{at}.{layer}.{name}": [2, 2] for name in "qkvo"}
+            if layer == "SelfAttention":
+                shapes[f"{at}.{layer}.relative_attention_bias"] = [32, 1]
+    for place in "mn":
+        tensors = {f"{name}.weight": ("F32", shape, bytes(4 * math.prod(shape))) for name, shape in shapes.items()}
+        folder.write(f"{place}/model.safetensors", safetensors(tensors, format="pt"))
+        folder.write(f"{place}/config.json", """{"architectures": ["T5ForConditionalGeneration"], "model_type": "t5",
+            "vocab_size": 4, "d_model": 2, "d_ff": 3, "d_kv": 2, "num_heads": 1, "num_layers": 1, "num_decoder_layers": 1,
+            "feed_forward_proj": "gated-gelu", "tie_word_embeddings": false}""")
+        shapes.pop("lm_head", None)
