@@ -290,7 +290,7 @@ static void print_own_loader(const struct verdict *verdict, struct out *out)
 	const struct shown_loader *own = verdict->loading.loaders;
 
 	if (verdict->is_packed && strcmp(verdict->word, "good") == 0)
-		out_line_text(out, "; unpack the archive before loading");
+		out_line_text(out, "; unpack it before loading");
 	if (verdict->loading.is_own && verdict->loading.count == 0 &&
 		verdict->program != NULL && strcmp(verdict->word, "good") == 0 &&
 		!has_findings(verdict, "FI5007"))

@@ -1120,7 +1120,7 @@ static void count_tensors(
 	memory_owns(overview, release_overview);
 	facts = fsdp_overview_facts(overview);
 	if (facts->average_prefix != NULL)
-		verdict->average = text_new(memory_format("%s*", facts->average_prefix));
+		verdict->average = text_of(memory_format("%s*", facts->average_prefix));
 	for (uint32_t i = 0; i < verdict->tensors; i++) {
 		const struct fsdp_tensor tensor = fsdp_tensor(checkpoint, i);
 		const struct text text = name_text(name, checkpoint, tensor.name);
@@ -1204,11 +1204,11 @@ void audit_check(struct audit *audit, struct run *run)
 				? text_new(format.writer).data
 				: NULL;
 		verdict->ranks = fsdp_checkpoint_world_size(checkpoint);
-		const char *base = fsdp_checkpoint_base(checkpoint);
 		for (size_t i = 0; i < fsdp_file_count(checkpoint); i++)
 			verdict->files += fsdp_file(checkpoint, i).size != FSDP_UNKNOWN;
-		verdict->is_packed = verdict->files > 1 && !path_is_folder(run->path) &&
-				     (base == NULL || !path_is_folder(base));
+		/* Of a bare pickle it is not known what loads it. */
+		verdict->is_packed = fsdp_checkpoint_is_packed(checkpoint) &&
+				     strcmp(format.family, "pickle") != 0;
 		verdict->tensors = fsdp_tensor_count(checkpoint);
 		verdict->pieces = fsdp_piece_count(checkpoint);
 		if (strcmp(format.family, "dcp-safetensors") == 0 &&

@@ -95,7 +95,7 @@ struct verdict {
 	int status;
 	const char *detail; /* the level */
 	uint64_t files, tensors, pieces;
-	bool is_packed;                         /* several files in an archive */
+	bool is_packed;                         /* no loader opens it as it is */
 	uint64_t names;                         /* of tensors and values */
 	uint64_t bytes;                         /* of all tensors */
 	uint64_t bytes_read, bytes_with_digest; /* UINT64_MAX: not at this level */

@@ -376,12 +376,14 @@ static void print_optimizer(struct info *info)
 	const struct fsdp_overview_facts *facts = info->facts;
 	const struct fsdp_state_kind *before = NULL;
 
-	/* Of a model alone it is not expected. */
-	if (total->tensors == 0 && info->facts->roles[FSDP_ROLE_PARAM].tensors > 0 &&
-		has_ranks(info) && info->world_size > 1)
-		out_line(out, "optimizer", "no states in these files");
-	if (total->tensors == 0)
+	/* A model alone has no states; a file that is not read may have them. */
+	if (total->tensors == 0) {
+		if (facts->roles[FSDP_ROLE_PARAM].tensors > 0 && has_ranks(info) &&
+			info->world_size > 1 &&
+			fsdp_checkpoint_error_count(info->run->checkpoint) == 0)
+			out_line(out, "optimizer", "no states in these files");
 		return;
+	}
 	out_line_begin(out, "optimizer");
 	out_values(out, "[{}: ]", value_word(optimizer_word(info->kind.optimizer)));
 	/* "exp_avg, exp_avg_sq float32": those of one dtype together. */

@@ -122,7 +122,7 @@ static void run_helper(int socket, char **words)
 }
 
 /* Why nothing answered: the process of the helper ended at its start. */
-static void report_end(pid_t child)
+static void report_end(pid_t child, bool is_python)
 {
 	static char message[64] = "the helper ended";
 	const char *hint = NULL;
@@ -142,7 +142,7 @@ static void report_end(pid_t child)
 		snprintf(message, sizeof message, "the helper ended (status %d)",
 			WEXITSTATUS(status));
 	/* What Python ends with if it cannot run a program. */
-	if (ended == child && WIFEXITED(status) && WEXITSTATUS(status) == 1)
+	if (is_python && ended == child && WIFEXITED(status) && WEXITSTATUS(status) == 1)
 		hint = "the helper needs Python 3.9 or newer (FSDP_INSPECT_PYTHON)";
 	fsdp_remote_reject(current, message, hint);
 }
@@ -231,7 +231,7 @@ bool helper_start(const struct inputs *inputs)
 				? "FSDP_INSPECT_PYTHON and FSDP_INSPECT_HELPER name programs by absolute paths"
 				: "install Python 3.9 or newer, or set FSDP_INSPECT_PYTHON");
 	else if (good && descriptor >= 0 && fsdp_remote_failed(current))
-		report_end(child);
+		report_end(child, own == NULL || *own == '\0');
 	for (size_t i = 0; i < inputs->urls.count && good; i++) {
 		char *url; /* a copy that take_url made */
 

@@ -700,7 +700,7 @@ static bool is_archive(struct fsdp_loading *loading)
 	if (fsdp_scan_entry_count(loading->survey) == 1 &&
 		fsdp_scan_entry(loading->survey, 0)->name.size == 0)
 		checkpoint = fsdp_load_open(loading, "");
-	return checkpoint != NULL && fsdp_file_count(checkpoint) > 1;
+	return checkpoint != NULL && fsdp_checkpoint_is_packed(checkpoint);
 }
 
 /* Of every loader. */
@@ -758,20 +758,17 @@ static bool ask_rule(struct fsdp_loading *loading, const struct fsdp_load_rule *
 static void ask(struct fsdp_loading *loading, const struct fsdp_loader *loader,
 	struct fsdp_load_result *result)
 {
-	const struct fsdp_load_rule *rule = loader->rules;
 	struct fsdp_load_reason *reasons;
+	bool ended;
+	size_t count = 0;
 
-	while (rule->code != FSDP_LOAD_NO_CODE)
-		rule++;
-	result->reasons = reasons =
-		FSDP_TAKE(loading->answers, reasons, rule - loader->rules + 1);
+	while (loader->rules[count].code != FSDP_LOAD_NO_CODE)
+		count++;
+	result->reasons = reasons = FSDP_TAKE(loading->answers, reasons, count + 1);
 	fsdp_load_begin(loading, loader);
-	if (!ask_rule(loading, &of_archives, result, reasons)) {
-		rule = loader->rules;
-		while (rule->code != FSDP_LOAD_NO_CODE &&
-			!ask_rule(loading, rule, result, reasons))
-			rule++;
-	}
+	ended = ask_rule(loading, &of_archives, result, reasons);
+	for (size_t i = 0; i < count && !ended; i++)
+		ended = ask_rule(loading, &loader->rules[i], result, reasons);
 	if ((result->verdict == FSDP_LOADS || result->verdict == FSDP_LOAD_DIFFERS) &&
 		loading->lists_weights)
 		fsdp_load_list_took(loading, result);

@@ -570,15 +570,11 @@ void fsdp_recordings_loss(const struct fsdp_recordings *run, const struct fsdp_c
 					    cost->waiting >= cost->data)) {
 		set_loss(loss, "waiting", cost->waiting);
 		loss->rank = cost->straggler;
-		const char *part = !cost->has_device || cost->waiting > exposed ? ""
-				   : cost->comm_on_host
-					   ? " (part of the idle time)"
-					   : " (part of the exposed communication)";
 		/* Why they wait, as far as the recordings show it. */
 		if (cost->straggler == FSDP_ABSENT)
 			append(loss,
-				"ranks wait for each other %.0f %% of their time%s, and no rank is a clear straggler",
-				cost->waiting, part);
+				"ranks wait for each other %.0f %% of their time, and no rank is a clear straggler",
+				cost->waiting);
 		else
 			append(loss,
 				"the other ranks wait %.0f %% of their time for rank %" PRId64

@@ -152,6 +152,7 @@ def is_wanted(wanted, command, case):
     return not wanted or any(one == command or fnmatch.fnmatch(name_of(command, case), one) for one in wanted)
 
 
+@functools.cache
 def in_memory():
     """A folder in which files take no work of a disk, if there is room."""
     memory = "/dev/shm"

@@ -389,7 +389,7 @@ static void pieces_become_the_tensor(void **state)
 {
 	(void)state;
 	random_state = 1;
-	for (size_t i = 0; i < 500; i++)
+	for (size_t i = 0; i < 800; i++)
 		a_random_tensor(2000);
 }
 

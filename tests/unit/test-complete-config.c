@@ -647,7 +647,7 @@ static void memory_ends_anywhere(void **state)
 	configure(checkpoint, "config.json",
 		"{\"num_hidden_layers\": 700, \"layer_types\": [1, 2, 1], \"num_experts\": 400}");
 	freeze_by_hand(checkpoint);
-	for (limit.value = 1; audits < 10; limit.value += 120 << 10) {
+	for (limit.value = 1; audits < 10; limit.value += 40 << 10) {
 		struct fsdp_audit *audit = NULL;
 		struct fsdp_error *error = NULL;
 

@@ -740,7 +740,7 @@ static void no_two_layers_are_alike(void **state)
 	char name[96];
 
 	checkpoint->budget.ceiling = UINT64_C(1) << 30;
-	for (int i = 0; i < 5000; i++) {
+	for (int i = 0; i < 20000; i++) {
 		snprintf(name, sizeof name, "layers.%d.m%d.weight", i, i);
 		put(checkpoint, name, "float32", "2");
 		snprintf(name, sizeof name, "one.%d.a.n%d.weight", i % 100, i);

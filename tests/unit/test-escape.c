@@ -201,9 +201,7 @@ static void without_utf8_all_beyond_ascii_is_spelled(void **state)
 		"\\u{045b}31m");
 	assert_string_equal(ESCAPED("a\\\xc3\xa9\x9b"), "a\\\\\\u{00e9}\\x9b");
 	assert_string_equal(escaped("\n\xf0\x9f\x98\x80", 5, ESCAPE_CSV), "\n\\u{1f600}");
-	/* Each of the first, and then every seventeenth. */
-	for (uint32_t character = 0; character < 0x110000;
-		character += character < 0x3000 ? 1 : 17) {
+	for (uint32_t character = 0; character < 0x110000; character++) {
 		char data[4];
 		size_t size = encode(character, data);
 		for (const char *at = escaped(data, size, ESCAPE_TEXT); *at != '\0'; at++)

@@ -170,11 +170,11 @@ static void flip_bits(const char *sample, const char *file, size_t count, uint64
 static void each_flipped_bit_is_found(void **state)
 {
 	(void)state;
-	flip_bits("torch-zip/state-dict", "model.pt", 30, 1);
+	flip_bits("torch-zip/state-dict", "model.pt", 60, 1);
 	flip_bits("torch-zip/views", "model.pt", 30, 2);
-	flip_bits(SMALL, "__1_0.distcp", 30, 3);
-	flip_bits("dcp/fsdp2-w4-tp/checkpoint", "__0_0.distcp", 30, 4);
-	flip_bits("lightning/trainer-ckpt", "last.ckpt", 30, 5);
+	flip_bits(SMALL, "__1_0.distcp", 60, 3);
+	flip_bits("dcp/fsdp2-w4-tp/checkpoint", "__0_0.distcp", 60, 4);
+	flip_bits("lightning/trainer-ckpt", "last.ckpt", 60, 5);
 	flip_bits("fsdp1/local-w2-conv/checkpoint", "rank1.pt", 30, 6);
 }
 

@@ -442,6 +442,7 @@ static void show_cost(struct replay *replay, const struct fsdp_cost *cost)
 	struct out *out = replay->run->out;
 	char mean[32], least[32], most[32];
 	size_t longest = 0;
+	bool is_single = true;
 
 	if (cost->steps == 0)
 		return;
@@ -453,6 +454,7 @@ static void show_cost(struct replay *replay, const struct fsdp_cost *cost)
 
 		longest += steps != NULL &&
 			   steps->times.max_ns >= cost->max_ns - cost->max_ns / 20;
+		is_single &= steps != NULL && steps->times.count == 1;
 	}
 	format_time(cost->min_ns, cost->mean_ns, false, least);
 	format_time(cost->max_ns, cost->mean_ns, false, most);
@@ -460,8 +462,8 @@ static void show_cost(struct replay *replay, const struct fsdp_cost *cost)
 	out_line_text(out, "%s %s", cost->marked ? "step time" : "recorded",
 		format_time(cost->mean_ns, cost->mean_ns, true, mean));
 	if (cost->steps > 1 && strcmp(least, most) == 0)
-		out_line_text(out, cost->steps == replay->count ? " (equal on all ranks)"
-								: " (all steps equal)");
+		out_line_text(
+			out, is_single ? " (equal on all ranks)" : " (all steps equal)");
 	else if (cost->steps > 1)
 		out_values(out, " (min {}, max {}[ on rank {}])", value_word(least),
 			value_word(most),

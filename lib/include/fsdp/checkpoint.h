@@ -404,6 +404,10 @@ FSDP_API const char *fsdp_checkpoint_base(const struct fsdp_checkpoint *checkpoi
  * NULL: the path itself was opened. */
 FSDP_API const char *fsdp_checkpoint_opened(const struct fsdp_checkpoint *checkpoint);
 
+/** Whether the opened file was compressed or a tar. The tar that torch 0.1 wrote does not
+ * count: its loader reads it as it is. */
+FSDP_API bool fsdp_checkpoint_is_packed(const struct fsdp_checkpoint *checkpoint);
+
 /* ---- files and bytes ---- */
 
 /** A file that belongs to the checkpoint. */
