@@ -323,7 +323,7 @@ static void print_own_loader(const struct verdict *verdict, struct out *out)
 			continue;
 		if (strcmp(reason->code, "base-model") == 0)
 			out_line_text(out,
-				"; not compared with its base model (--expect=BASE)");
+				"; not compared with its base model (add --expect=BASE)");
 		else if (strcmp(reason->code, "unknown-model") == 0)
 			out_line_text(out,
 				"; whether %s loads it is not known for this model type",
@@ -501,10 +501,10 @@ static void show_verdict(
 		print_own_loader(verdict, out);
 	if (!verdict->complete)
 		out_line_text(out,
-			is_partial ? " (--checks lists the checks that did not run)"
+			is_partial ? " (add --checks to list them)"
 			: verdict->counts.error == 1
-				? "; some checks could not run because of the error (audit --checks lists them)"
-				: "; some checks could not run (audit --checks lists them)");
+				? "; some checks could not run because of the error (add --checks to list them)"
+				: "; some checks could not run (add --checks to list them)");
 	out_line_end(out);
 	show_level(verdict, out, audit);
 	if (run->common->quiet == 0)
@@ -636,7 +636,7 @@ static void show_total(const struct audit *audit, const struct run *run)
 		print_count(out, &before, warnings, "warning");
 		out_line_text(out, " in %zu checkpoints%s", audit->count,
 			word == 1
-				? "; some checks could not run (audit --checks lists them)"
+				? "; some checks could not run (add --checks to list them)"
 				: "");
 	}
 	out_line_end(out);

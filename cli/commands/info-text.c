@@ -294,7 +294,7 @@ static void print_flat(struct info *info)
 	out_values_line(out, "flat",
 		kind->is_planned
 			? "{} flat parameter{s}; no original {}shapes: the plan has them"
-			: "{} flat parameter{s}; no original {}shapes: [load it on {} ranks, or ]use --plan {(fsdp-inspect help plan)}",
+			: "{} flat parameter{s}; no original {}shapes: [load it on {} ranks, or ]use --plan with tree, ls or export {(fsdp-inspect help plan)}",
 		value_count(kind->flat_parameters),
 		value_word(kind->lists_originals ? "" : "names and "),
 		has_ranks(info) ? value_id(info->world_size) : value_absent());
@@ -413,7 +413,7 @@ static void print_per_rank(struct info *info)
 	const struct fsdp_balance *balance = &info->balance;
 	uint64_t weights = info->per_rank.weights;
 	bool resumes = info->per_rank.resume != FSDP_UNKNOWN && has_ranks(info);
-	char stored[96] = " (equal)", mean[HUMAN_ROOM];
+	char stored[96] = " on each", mean[HUMAN_ROOM];
 	double more;
 
 	if (balance->groups < 2 || balance->total == 0 ||
@@ -430,7 +430,7 @@ static void print_per_rank(struct info *info)
 			out_bytes(
 				info->run->out, balance->total / balance->groups, mean));
 	out_values_line(info->run->out, "per rank",
-		"{} stored{}[; {} per rank to resume on {} ranks][; all weights: {}]",
+		"{} stored{}[; {} read to resume on {} ranks][; all weights: {}]",
 		value_bytes(balance->most), value_word(stored),
 		value_bytes(resumes ? info->per_rank.resume : FSDP_UNKNOWN),
 		value_id(info->world_size),
@@ -524,8 +524,8 @@ static void print_values(struct info *info)
 		notable++)
 		for (uint32_t i = 0; i < count && shown.values < VALUES_SHOWN; i++)
 			print_value(info, i, notable, &shown);
-	out_values(
-		out, "[, and {} more {(ls --values)}]", value_some(count - shown.values));
+	out_values(out, "[, and {} more {(ls --values lists them)}]",
+		value_some(count - shown.values));
 	out_line_end(out);
 }
 

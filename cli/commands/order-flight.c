@@ -137,7 +137,7 @@ static void append_number(struct writer *to, const char *before, int64_t number)
 	writer_integer(to, number);
 }
 
-/* ", train.py:64 train_step", without the directory of the file. */
+/* ", called at train.py:64 train_step", without the directory of the file. */
 static void append_place(struct writer *to, const struct fsdp_flight_place *place)
 {
 	struct text file = text_of_span(place->filename);
@@ -148,7 +148,7 @@ static void append_place(struct writer *to, const struct fsdp_flight_place *plac
 	if (slash != NULL)
 		file = (struct text){ slash + 1,
 			file.size - (size_t)(slash + 1 - file.data) };
-	writer_text(to, ", ");
+	writer_text(to, ", called at ");
 	writer_put(to, file.data, file.size);
 	append_number(to, ":", place->line);
 	writer_text(to, " ");
@@ -239,7 +239,7 @@ static void line_inputs(const struct flight *flight)
 
 	out_line_begin(out, NULL);
 	if (flight->is_log)
-		out_values(out, "logs of {} rank{s} with {}",
+		out_values(out, "logs of {} rank{s} about {}",
 			value_count(joined->log_rank_count),
 			value_word(joined->watch_count != 0 ? "failed collectives"
 							    : "errors"));
@@ -550,7 +550,7 @@ static void lines_agree(const struct flight *flight)
 				: value_absent(),
 			value_word(
 				joined->is_gloo && joined->problem == NULL
-					? "; Gloo dumps do not record send and recv: a rank that waits in them is not found"
+					? "; Gloo dumps do not record send and recv: a rank that waits in them would not be seen"
 					: ""));
 	if (!problem_is(joined, "unheard"))
 		return;

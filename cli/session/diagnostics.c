@@ -606,14 +606,10 @@ static void print_lost(
 	/* Of names that the checkpoint may not have: "(3 names)" */
 	bool stored = finding->affected_bytes != UINT64_MAX &&
 		      view->names >= finding->affected_count;
-	if (stored && view->names > view->tensors)
-		out_values(out, " ({} of {} names: {} tensor{s} + {} value{s}",
-			value_count(finding->affected_count), value_count(view->names),
-			value_count(view->tensors),
-			value_count(view->names - view->tensors));
-	else if (stored)
-		out_values(out, " ({} of {} tensor{s}",
-			value_count(finding->affected_count), value_count(view->names));
+	if (stored)
+		out_values(out, " ({} of {} {}{s}", value_count(finding->affected_count),
+			value_count(view->names),
+			value_word(view->names > view->tensors ? "name" : "tensor"));
 	else
 		out_values(out, " ({} name{s}", value_count(finding->affected_count));
 	if (finding->affected_bytes != UINT64_MAX) {

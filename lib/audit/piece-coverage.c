@@ -395,24 +395,23 @@ static void check_ties(struct fsdp_checking *checking)
 	}
 	if (found == 0 || checking->no_memory)
 		return;
-	bool are_copies = copies == found;
+	bool are_copies = copies == found && tensors > 1;
 	fsdp_shown(are_copies ? fsdp_span_first(names.names[0], '.') : names.names[0],
 		first);
 	fsdp_shown(are_copies ? fsdp_span_first(names.names[1], '.') : names.names[1],
 		second);
 	const struct fsdp_place_of *place = FSDP_PLACE(.tensor = names.names[0],
 		.affected = names.names, .affected_count = names.count, .fix = "");
-	if (tensors == 1)
-		fsdp_find(checking->findings, FSDP_RULE_TIED_WEIGHTS, place,
-			"tied weights: %zu names, one tensor", names.count);
-	else if (are_copies)
+	if (are_copies)
 		fsdp_find(checking->findings, FSDP_RULE_TIED_WEIGHTS, place,
 			"tied weights: '%.100s' and '%.100s' share %zu tensors", first,
 			second, tensors);
 	else
 		fsdp_find(checking->findings, FSDP_RULE_TIED_WEIGHTS, place,
-			"tied weights: %zu names, %zu tensors (the first: '%.100s' and '%.100s')",
-			names.count, tensors, first, second);
+			tensors > 1 || names.count > 2
+				? "tied weights: '%.100s' and '%.100s' share one tensor; in all %zu names share %zu"
+				: "tied weights: '%.100s' and '%.100s' share one tensor",
+			first, second, names.count, tensors);
 }
 
 const struct fsdp_check fsdp_check_ties = {

@@ -122,8 +122,9 @@ void fsdp_reading_keep_error(struct fsdp_reading *reading, struct fsdp_error *er
 void fsdp_reading_keep_limit(
 	struct fsdp_reading *reading, struct fsdp_error **error, struct fsdp_span file);
 
-/* Of a file whose content is that of another rank than the rank in its name. */
-#define FSDP_FIX_RANK "copy this file again from the host of the rank in its name"
+/* The fix for a file whose content is that of another rank than `rank`, its name's. */
+enum { FSDP_FIX_ROOM = 64 };
+const char *fsdp_fix_of_rank(char fix[FSDP_FIX_ROOM], uint32_t rank);
 
 /* Rank of this file: from its content in *rank, else from its name. */
 void fsdp_reading_resolve_rank(

@@ -348,6 +348,7 @@ static void report_double(struct fsdp_model *model, struct ranks *ranks, uint32_
 		file->named_rank < ranks->world_size && ranks->first[place] == 0;
 	const struct fsdp_span *names;
 	size_t count;
+	char fix[FSDP_FIX_ROOM];
 	if (!is_instead) {
 		fsdp_find(&model->findings, FSDP_RULE_RANK_IDENTITY,
 			FSDP_PLACE(.file = file->path, .rank = file->rank),
@@ -359,8 +360,9 @@ static void report_double(struct fsdp_model *model, struct ranks *ranks, uint32_
 	ranks->is_reported[place] = true;
 	fsdp_find(&model->findings, FSDP_RULE_RANK_IDENTITY,
 		FSDP_PLACE(.file = file->path, .rank = file->rank, .affected = names,
-			.affected_count = count, .fix = FSDP_FIX_RANK),
-		"contains the data of rank %u, like %.*s, instead of rank %u, whose data is missing",
+			.affected_count = count,
+			.fix = fsdp_fix_of_rank(fix, file->named_rank)),
+		"contains the data of rank %u, as %.*s does; the data of rank %u is missing",
 		file->rank, FSDP_TEXT_MOST(other, 256), file->named_rank);
 }
 
@@ -368,6 +370,7 @@ static void check_file(struct fsdp_model *model, struct ranks *ranks, uint32_t i
 {
 	struct fsdp_file_record *file = fsdp_model_file(model, index);
 	uint32_t named = named_world_size(file->path);
+	char fix[FSDP_FIX_ROOM];
 	if (file->rank == FSDP_NONE || file->left_out)
 		return;
 	if (named != FSDP_NONE && file->world_whole && named != file->world_size)
@@ -390,7 +393,7 @@ static void check_file(struct fsdp_model *model, struct ranks *ranks, uint32_t i
 	if (file->named_rank != FSDP_NONE && file->named_rank != file->rank)
 		fsdp_find(&model->findings, FSDP_RULE_RANK_IDENTITY,
 			FSDP_PLACE(.file = file->path, .rank = file->rank,
-				.fix = FSDP_FIX_RANK),
+				.fix = fsdp_fix_of_rank(fix, file->named_rank)),
 			"contains the data of rank %u instead of rank %u", file->rank,
 			file->named_rank);
 	ranks->next[index] = ranks->first[place];

@@ -350,19 +350,27 @@ void fsdp_reading_keep_limit(
 	*error = NULL;
 }
 
+const char *fsdp_fix_of_rank(char fix[FSDP_FIX_ROOM], uint32_t rank)
+{
+	snprintf(fix, FSDP_FIX_ROOM, "copy this file again from the host of rank %u",
+		rank);
+	return fix;
+}
+
 void fsdp_reading_resolve_rank(
 	struct fsdp_reading *reading, uint32_t file, uint32_t *rank)
 {
 	struct fsdp_model *model = reading->model;
 	struct fsdp_file_record *record = fsdp_model_file(model, file);
 	uint32_t named = reading->rank;
+	char fix[FSDP_FIX_ROOM];
 	reading->ranks_recorded += *rank != FSDP_NONE;
 	if (*rank == FSDP_NONE)
 		*rank = named;
 	else if (named != FSDP_NONE && named != *rank && !reading->checks_ranks)
 		fsdp_find(&model->findings, FSDP_RULE_RANK_IDENTITY,
 			FSDP_PLACE(.file = record->path, .rank = *rank,
-				.fix = FSDP_FIX_RANK),
+				.fix = fsdp_fix_of_rank(fix, named)),
 			"contains the data of rank %u instead of rank %u", *rank, named);
 	record->rank = *rank;
 	record->named_rank = named;

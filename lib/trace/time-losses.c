@@ -582,7 +582,8 @@ void fsdp_recordings_loss(const struct fsdp_recordings *run, const struct fsdp_c
 				cost->waiting, cost->straggler);
 		/* What they compute meanwhile hides a wait. */
 		if (cost->has_device && cost->waiting > exposed)
-			append(loss, ", at most %.0f %% not overlapped by compute",
+			append(loss,
+				"; compute overlaps this wait except for at most %.0f %% of the time",
 				exposed);
 		append(loss, "%s",
 			cost->straggler != FSDP_ABSENT

@@ -409,7 +409,7 @@ static const struct record rank_record = RECORD_OF(RECORD_OBJECT, RANK,
 		IF_SET(RANK, has_waits) },
 	{ "times_last", COUNT_AT(RANK, one.times_last), IF_SET(RANK, has_waits),
 		FOR_PROGRAMS },
-	{ "entered last", CHARS_AT(RANK, late), IF_SET(RANK, has_waits), FOR_PEOPLE,
+	{ "last to enter", CHARS_AT(RANK, late), IF_SET(RANK, has_waits), FOR_PEOPLE,
 		.right = true },
 	{ "note", WORD_AT(RANK, mark), FOR_PEOPLE });
 

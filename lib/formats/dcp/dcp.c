@@ -1147,10 +1147,9 @@ static void check_files(struct dcp *dcp)
 				FSDP_PLACE(.file = path, .offset = begin,
 					.length = file->needed - begin,
 					.tensor = item->text),
-				"file is %s%.0llu, .metadata lists data up to byte %llu (%u item%s affected)",
+				"file is %s%.0llu, .metadata lists data up to byte %llu",
 				file->size == 0 ? "empty" : "truncated: file size is ",
-				FSDP_LLU(file->size), FSDP_LLU(file->needed),
-				file->bad_count, file->bad_count == 1 ? "" : "s");
+				FSDP_LLU(file->size), FSDP_LLU(file->needed));
 		} else if (file->bad_count == 0 && file->used < file->size &&
 			   !is_one_item(dcp->folder, path)) {
 			dcp->reading->model->unaccounted += file->size - file->used;
