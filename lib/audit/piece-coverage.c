@@ -408,8 +408,8 @@ static void check_ties(struct fsdp_checking *checking)
 			second, tensors);
 	else
 		fsdp_find(checking->findings, FSDP_RULE_TIED_WEIGHTS, place,
-			tensors > 1 || names.count > 2
-				? "tied weights: '%.100s' and '%.100s' share one tensor; in all %zu names share %zu"
+			tensors > 1
+				? "tied weights: '%.100s' and '%.100s' share one tensor; in all, %zu names share %zu tensors"
 				: "tied weights: '%.100s' and '%.100s' share one tensor",
 			first, second, names.count, tensors);
 }
