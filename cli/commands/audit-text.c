@@ -298,25 +298,26 @@ static void print_own_loader(const struct verdict *verdict, struct out *out)
 			out, "; whether %s loads it was not checked", verdict->program);
 	if (!verdict->loading.is_own || verdict->loading.count == 0)
 		return;
-	for (size_t i = 0; i < sizeof results / sizeof *results; i++)
-		if (strcmp(verdict->word, results[i][0]) == 0 &&
-			strcmp(own->verdict, results[i][1]) == 0)
-			out_line_text(out, "; %s %s%s", own->result.title, results[i][2],
-				verdict->loading.has_base ? " on its base model" : "");
 	/* The findings have the reason too, if they have FI1013. */
 	bool says_how = strcmp(own->verdict, "differs") == 0 &&
 			strcmp(verdict->word, "bad") == 0 &&
 			!has_findings(verdict, "FI1013"),
 	     is_unknown = strcmp(own->verdict, "not_judged") == 0;
+	for (size_t i = 0; i < sizeof results / sizeof *results; i++)
+		if (strcmp(verdict->word, results[i][0]) == 0 &&
+			strcmp(own->verdict, results[i][1]) == 0)
+			out_line_text(out, "; %s %s%s", own->result.title,
+				says_how ? "loads it" : results[i][2],
+				verdict->loading.has_base ? " on its base model" : "");
 	for (size_t i = 0; i < own->reason_count && (says_how || is_unknown); i++) {
 		const struct fsdp_load_reason *reason = &own->reasons[i];
 
 		if (says_how && reason->verdict == FSDP_LOAD_DIFFERS) {
-			out_values(out, " ([the first of {}: ]",
+			out_line_text(out, ", but ");
+			out_line_name(out, text_of(reason->message));
+			out_values(out, "[ (the first of {})]",
 				value_some(
 					reason->all_names > 1 ? reason->all_names : 0));
-			out_line_name(out, text_of(reason->message));
-			out_line_text(out, ")");
 			return;
 		}
 		if (says_how || strcmp(reason->code, "audit-error") == 0)
@@ -346,7 +347,7 @@ static void print_owners(const struct verdict *verdict, struct out *out)
 	if (verdict->without_states == 0) {
 		/* A missing parameter is not counted. */
 		if (verdict->counts.error == 0)
-			out_line_text(out, " for all parameters");
+			out_line_text(out, " (every parameter has its states)");
 		return;
 	}
 	out_values(out, " for {} of {} parameters (none for {}[ and {} more])",
@@ -392,7 +393,7 @@ static void show_format(const struct verdict *verdict, struct out *out)
 		out_line_text(
 			out, "%s)", verdict->of_role[FSDP_ROLE_OTHER] > 1 ? ", ..." : "");
 	}
-	print_count(out, &before, verdict->random_states, "random state");
+	print_count(out, &before, verdict->random_states, "RNG state");
 	if (verdict->module_copies > 0)
 		out_values(out, "{}{} weight{s} in training precision (module.*)",
 			value_word(before), value_count(verdict->module_copies));
@@ -432,9 +433,10 @@ static void show_level(
 		value_bytes(verdict->bytes_read),
 		value_bytes(verdict->bytes_with_digest != 0 ? verdict->bytes_with_digest
 							    : UINT64_MAX),
-		value_word(level >= FSDP_LEVEL_DATA && verdict->bytes_with_digest == 0
-				   ? ", no checksums: changed bytes cannot be found"
-				   : ""),
+		value_word(
+			level >= FSDP_LEVEL_DATA && verdict->bytes_with_digest == 0
+				? "; the format has no checksums, so changed bytes would not be found"
+				: ""),
 		value_word(
 			level >= FSDP_LEVEL_DATA &&
 					verdict->not_evaluated[FSDP_REASON_UNREADABLE] > 0

@@ -294,7 +294,7 @@ static void print_flat(struct info *info)
 	out_values_line(out, "flat",
 		kind->is_planned
 			? "{} flat parameter{s}; no original {}shapes: the plan has them"
-			: "{} flat parameter{s}; no original {}shapes: [load it on {} ranks, or ]use --plan with tree, ls or export {(fsdp-inspect help plan)}",
+			: "{} flat parameter{s}; no original {}shapes: [load it on {} ranks, or ]use --plan=FILE, which gives them {(fsdp-inspect help plan)}",
 		value_count(kind->flat_parameters),
 		value_word(kind->lists_originals ? "" : "names and "),
 		has_ranks(info) ? value_id(info->world_size) : value_absent());

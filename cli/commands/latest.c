@@ -1343,7 +1343,7 @@ static void print_cost(struct latest *latest)
 		return;
 	run_total(latest->run,
 		latest->named > 0 && old > 0
-			? "%zu checkpoint%s, %s (* marks the newest good; the others have %s)"
+			? "%zu checkpoint%s, %s (* marks the newest good one; the rest take %s)"
 			: "%zu checkpoint%s, %s",
 		latest->count, latest->count == 1 ? "" : "s",
 		out_bytes(latest->run->out, all, total),
@@ -1420,7 +1420,7 @@ static void run_latest(struct run *run)
 		print_none(latest);
 	if (latest->named > 0 && latest->level != FSDP_LEVEL_DATA)
 		run_note(run,
-			"%s%schecked %s; fsdp-inspect audit --data also checks contents",
+			"%s%sonly %s were checked; fsdp-inspect audit --data also checks contents",
 			named, named[0] != '\0' ? " is the newest good checkpoint; " : "",
 			latest->level == FSDP_LEVEL_QUICK ? "names and sizes"
 							  : "headers");

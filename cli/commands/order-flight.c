@@ -138,7 +138,8 @@ static void append_number(struct writer *to, const char *before, int64_t number)
 }
 
 /* ", called at train.py:64 train_step", without the directory of the file. */
-static void append_place(struct writer *to, const struct fsdp_flight_place *place)
+static void append_place(
+	struct writer *to, const char *called, const struct fsdp_flight_place *place)
 {
 	struct text file = text_of_span(place->filename);
 	const char *slash = file.size != 0 ? memrchr(file.data, '/', file.size) : NULL;
@@ -148,7 +149,7 @@ static void append_place(struct writer *to, const struct fsdp_flight_place *plac
 	if (slash != NULL)
 		file = (struct text){ slash + 1,
 			file.size - (size_t)(slash + 1 - file.data) };
-	writer_text(to, ", called at ");
+	writer_text(to, called);
 	writer_put(to, file.data, file.size);
 	append_number(to, ":", place->line);
 	writer_text(to, " ");
@@ -159,7 +160,7 @@ static void print_place(
 	const struct flight *flight, const struct fsdp_flight_place *place)
 {
 	flight->words->size = 0;
-	append_place(flight->words, place);
+	append_place(flight->words, ", called at ", place);
 	out_line_value(flight->out, words_of(flight));
 }
 
@@ -219,7 +220,10 @@ static void append_collective(struct writer *to, const struct fsdp_flight *joine
 		writer_text(to, ")");
 	}
 	if (!is_open)
-		append_place(to, &joined->place);
+		append_place(to,
+			joined->culprits.count > 0 ? ", called by the others at "
+						   : ", called at ",
+			&joined->place);
 }
 
 /* ---- what there is ---- */
@@ -550,7 +554,7 @@ static void lines_agree(const struct flight *flight)
 				: value_absent(),
 			value_word(
 				joined->is_gloo && joined->problem == NULL
-					? "; Gloo dumps do not record send and recv: a rank that waits in them would not be seen"
+					? "; Gloo dumps do not record send and recv: a rank that waits in send or recv would not be seen (its stack shows it: py-spy dump --pid PID)"
 					: ""));
 	if (!problem_is(joined, "unheard"))
 		return;

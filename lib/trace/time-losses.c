@@ -583,7 +583,7 @@ void fsdp_recordings_loss(const struct fsdp_recordings *run, const struct fsdp_c
 		/* What they compute meanwhile hides a wait. */
 		if (cost->has_device && cost->waiting > exposed)
 			append(loss,
-				"; compute overlaps this wait except for at most %.0f %% of the time",
+				"; at most %.0f %% of their time is exposed waiting, the rest overlaps compute",
 				exposed);
 		append(loss, "%s",
 			cost->straggler != FSDP_ABSENT
@@ -592,7 +592,7 @@ void fsdp_recordings_loss(const struct fsdp_recordings *run, const struct fsdp_c
 		if (cost->straggler != FSDP_ABSENT &&
 			cost->cause == FSDP_STRAGGLER_UNKNOWN)
 			append(loss,
-				"compare its input, clock rate and load with the other ranks");
+				"compare its input, clock rate and load with those of the other ranks");
 		else if (cost->straggler != FSDP_ABSENT)
 			append(loss, "%s %s ms%s%s%s", STRAGGLERS[cost->cause].before,
 				format_ms((int64_t)cost->cause_ns, &ms),
@@ -850,9 +850,9 @@ void fsdp_recordings_notes(const struct fsdp_recordings *recordings,
 		note(&to,
 			by_start == 1
 				? "%" PRIu64
-				  " kernel or copy has no launch event: assigned to the step in which it ran"
+				  " kernel or copy has no launch event of the CPU: counted in the step in which it ran"
 				: "%" PRIu64
-				  " kernels and copies have no launch event: assigned to the steps in which they ran",
+				  " kernels and copies have no launch event of the CPU: counted in the steps in which they ran",
 			by_start);
 	if (lost != 0)
 		note(&to,

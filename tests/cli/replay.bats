@@ -84,7 +84,7 @@ later() {
 	[ "$(jq -c '[.data.ranks[] | [.rank, .run]]' <<< "$output")" = "[[0,1],[0,2]]" ]
 	[ "$(jq .data.matching.straggler <<< "$output")" = null ]
 	run -0 --separate-stderr replay before_rank0.json.gz later_rank0.json.gz
-	[[ "$output" == *"compute           2     38     4.221   88.9     0.94x"* ]]
+	[[ "$output" == *"compute           2     38     4.221       88.9     0.94x"* ]]
 	[[ "$output" != *straggler* ]]
 }
 

@@ -119,7 +119,7 @@ static bool note_rows(const struct snapshots *all)
 					: "peak unknown: not all events recorded");
 		else if (usual * 2 > all->count && apart > median / 10)
 			snprintf(row->note, sizeof row->note,
-				"ACTIVE is %.0f %% %s the median",
+				"in use at end: %.0f %% %s the median",
 				(double)apart * 100 / (double)(median != 0 ? median : 1),
 				more ? "above" : "below");
 	}
@@ -257,8 +257,7 @@ static void line_oom_cause(struct out *out, const struct fsdp_memory_device *sta
 				  (oom->device_free_bytes >= oom->requested_bytes ||
 					  unused >= oom->requested_bytes -
 							    oom->device_free_bytes);
-	out_values_line(out, NULL,
-		"  {}: this process had {} reserved, {} in use (not rounded); {}",
+	out_values_line(out, NULL, "  {}: this process had {} reserved, {} requested; {}",
 		value_word(is_limited     ? "the device had enough memory"
 			   : is_scattered ? "fragmentation can be the cause"
 					  : "fragmentation is not the cause"),
@@ -271,7 +270,7 @@ static void line_oom_cause(struct out *out, const struct fsdp_memory_device *sta
 				? "try PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True"
 				: "make this allocation smaller, or free other memory before it"));
 	out_line(out, NULL,
-		"  the size of the device and other processes on it are not recorded in a snapshot (nvidia-smi lists them)");
+		"  a snapshot does not record the size of the device and other processes on it (nvidia-smi lists them)");
 }
 
 static void show_row(
@@ -294,7 +293,7 @@ static void show_row(
 		line_oom_cause(out, state, &state->ooms[i]);
 	}
 	out_values_line(out, NULL,
-		"rank {}, device {}{}, at the end: {} in use[, rounded up from {} by the allocator]",
+		"rank {}, device {}{}, at the end: {} in use[ ({} requested)]",
 		value_integer(row->rank), value_integer(state->device),
 		value_word(is_chosen ? " (most in use)" : ""),
 		value_bytes(state->active_bytes),
@@ -347,7 +346,7 @@ static void show_row(
 		return;
 	out_line(out, NULL, "%s", "");
 	out_values_line(out, NULL,
-		"rank {}, device {}, at the peak: {} in use (not rounded; {} event{s}{})",
+		"rank {}, device {}, at the peak: {} requested ({} event{s}{})",
 		value_integer(row->rank), value_integer(state->device),
 		value_bytes((uint64_t)state->peak_bytes), value_count(state->events),
 		value_word(state->start_bytes > 0 ? "; earlier ones were not recorded"
@@ -418,7 +417,7 @@ static const struct record memory_record = OBJECT_RECORD(ROW, "memory",
 		ALWAYS("Number of blocks that are in use, or wait to be freed.") },
 	{ "largest_free_bytes", BYTES_AT(ROW, state.largest_free_bytes), FOR_PROGRAMS,
 		ALWAYS("Bytes of the largest block that is free.") },
-	{ "peak (not rounded)", SIGNED_BYTES_AT(ROW, peak_bytes), FOR_PEOPLE },
+	{ "peak requested", SIGNED_BYTES_AT(ROW, peak_bytes), FOR_PEOPLE },
 	{ "events", COUNT_AT(ROW, state.events), ALWAYS("Number of recorded events.") },
 	{ "start_bytes", INTEGER_AT(ROW, state.start_bytes), FOR_PROGRAMS,
 		ALWAYS("Bytes that were asked for and active before the first event; below 0 when events are lost.") },
@@ -671,7 +670,7 @@ static void show_text(struct snapshots *all)
 	}
 	if (all->rows[0].rank != all->rows[all->count - 1].rank)
 		out_values_line(out, NULL,
-			"details of rank {} only; for another rank, name its file",
+			"details of rank {} only; for another rank, give replay --memory only its file",
 			value_integer(shown->rank));
 	if (all->growth != NULL) {
 		const struct growth *most = all->growth;

@@ -471,7 +471,7 @@ static void show_cost(struct replay *replay, const struct fsdp_cost *cost)
 							  : value_absent());
 	if (!cost->has_device)
 		out_line_text(out,
-			": no GPU kernels%s in the trace, compute and idle time are unknown",
+			": no GPU kernels%s in the trace, so compute and idle time are unknown",
 			cost->only_calls ? " but those of collectives" : "");
 	if (cost->has_device && !cost->marked)
 		out_line_text(out, ": the GPU worked in %s of %s",

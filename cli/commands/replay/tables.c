@@ -233,8 +233,8 @@ static const struct record type_row_record =
 		{ "p50_ns", NS_AT(TYPE, type.times.p50_ns), .label = "p50", OF_CALLS },
 		{ "p95_ns", NS_AT(TYPE, type.times.p95_ns), .label = "p95", OF_CALLS },
 		{ "max_ns", NS_AT(TYPE, type.times.max_ns), .label = "max", OF_CALLS },
-		{ "percent_of_all", SHARE_AT(TYPE, percent), .null = true, .label = "%",
-			.digits = 1, NOT_OF_RUN_CALLS },
+		{ "percent_of_all", SHARE_AT(TYPE, percent), .null = true,
+			.label = "% of wall", .digits = 1, NOT_OF_RUN_CALLS },
 		{ "of run 1", SHARE_AT(TYPE, ratio), .digits = 2, .times = true, OF_RUNS,
 			FOR_PEOPLE });
 
