@@ -103,7 +103,7 @@ static bool has_damage(struct fsdp_loading *loading, const char *set)
 	return false;
 }
 
-bool fsdp_load_is_cut_safetensors(struct fsdp_loading *loading)
+bool fsdp_load_is_damaged(struct fsdp_loading *loading)
 {
 	const struct fsdp_scan_entry *entry;
 

@@ -357,7 +357,7 @@ static const struct fsdp_load_rule rules[] = {
 	{ FSDP_LOADS, FSDP_LOAD_REQUIREMENT, .when = BY_DEFAULT, .fix = PASS_READER,
 		.message =
 			"only HuggingFaceStorageReader reads it; FileSystemReader (the default) needs .metadata" },
-	FSDP_REFUSES(DAMAGED_FILE, fsdp_load_is_cut_safetensors, .when = SAFETENSORS),
+	FSDP_REFUSES(DAMAGED_FILE, fsdp_load_is_damaged, .when = SAFETENSORS),
 	FSDP_REFUSES(PIECES, has_name_twice, "{0} is stored in two files",
 		"move the file that does not belong to this save out of the directory",
 		.when = SAFETENSORS),

@@ -156,12 +156,12 @@ struct fsdp_load_rule {
 
 /* Rows of all loaders that open weights by themselves, of those that take a dict of
  * tensors, and of those that choose one of several sets. */
-#define FSDP_READS_WEIGHTS(facts)                                                        \
-	FSDP_REFUSES(MISSING_FILE, fsdp_load_lacks_shard, .when = facts),                \
-		FSDP_REFUSES(DAMAGED_FILE, fsdp_load_is_cut_safetensors, .when = facts), \
-		FSDP_REFUSES(                                                            \
-			UNSAFE_GLOBAL, fsdp_load_weights_refuse_global, .when = facts),  \
-		FSDP_REFUSES(                                                            \
+#define FSDP_READS_WEIGHTS(facts)                                                       \
+	FSDP_REFUSES(MISSING_FILE, fsdp_load_lacks_shard, .when = facts),               \
+		FSDP_REFUSES(DAMAGED_FILE, fsdp_load_is_damaged, .when = facts),        \
+		FSDP_REFUSES(                                                           \
+			UNSAFE_GLOBAL, fsdp_load_weights_refuse_global, .when = facts), \
+		FSDP_REFUSES(                                                           \
 			UNSAFE_PICKLE, fsdp_load_weights_refuse_opcode, .when = facts)
 #define FSDP_TAKES_DICT(facts)                                                         \
 	FSDP_REFUSES(NO_STATE_DICT, .when = (facts) | FSDP_LOAD_NO_DICT),              \
@@ -365,7 +365,7 @@ struct fsdp_span fsdp_load_copy_name(struct fsdp_loading *loading,
 
 /* Whether a header of the chosen set is damaged; if no set is chosen, of any file. Words:
  * the file, how. */
-bool fsdp_load_is_cut_safetensors(struct fsdp_loading *loading);
+bool fsdp_load_is_damaged(struct fsdp_loading *loading);
 /* A file of the index that is not there, as word 0. */
 bool fsdp_load_lacks_shard(struct fsdp_loading *loading);
 
