@@ -63,10 +63,17 @@ bool fsdp_load_lacks_shard(struct fsdp_loading *loading)
 	       fsdp_load_has_finding(loading, "FI1001");
 }
 
-/* What the reader reports of a set of weights and the library refuses, too. */
+/* Whether the library refuses, too, what the reader reports of a file of weights. */
+static bool is_refused(struct fsdp_span file, struct fsdp_span id)
+{
+	return fsdp_span_ends(file, FSDP_SPAN(".safetensors"))
+		       ? fsdp_span_is_any(id, "FI1004 FI1050 FI1051 FI1052 FI3067 FI4001")
+		       : fsdp_span_ends(file, FSDP_SPAN(".bin")) &&
+				 fsdp_span_is_any(id, "FI1040 FI4001");
+}
+
 static bool has_damage(struct fsdp_loading *loading, const char *set)
 {
-	static const char rules[] = "FI1004 FI1050 FI1051 FI1052 FI3067 FI4001";
 	struct fsdp_scan_part part = fsdp_load_part(loading, set);
 	const struct fsdp_checkpoint *checkpoint = part.checkpoint;
 	size_t errors = checkpoint != NULL ? fsdp_checkpoint_error_count(checkpoint)
@@ -88,16 +95,17 @@ static bool has_damage(struct fsdp_loading *loading, const char *set)
 						   : part.error;
 			const char *path = fsdp_error_path(error),
 				   *rule = fsdp_error_rule(error);
+			bool is_alone =
+				checkpoint == NULL && fsdp_load_index(loading) == NULL;
 			/* A file by itself is of its name, whatever is wrong. */
-			if (checkpoint != NULL || fsdp_load_index(loading) != NULL) {
+			if (!is_alone)
 				file = fsdp_span_last(
 					fsdp_span_text(path != NULL ? path : ""), '/');
+			if (!is_alone || !fsdp_span_ends(file, FSDP_SPAN(".safetensors")))
 				id = fsdp_span_text(rule != NULL ? rule : "");
-			}
 			fsdp_load_report(loading, 1, "%s", fsdp_error_message(error));
 		}
-		if (fsdp_span_ends(file, FSDP_SPAN(".safetensors")) &&
-			fsdp_span_is_any(id, rules))
+		if (is_refused(file, id))
 			return fsdp_load_name(loading, file);
 	}
 	return false;
