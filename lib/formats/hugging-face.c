@@ -176,7 +176,8 @@ struct hf {
 	struct fsdp_json_quick *quick; /* entries that are written like one before */
 
 	int misplaced; /* severity of what the index only misplaces; 0: the rule's own */
-	uint64_t total_size; /* UINT64_MAX: absent, or no integer */
+	uint64_t total_size;     /* UINT64_MAX: absent, or no integer */
+	uint64_t repeated_bytes; /* of tensors that an earlier file contains */
 	bool has_map, lacks_some, is_of_other_save;
 	struct split other; /* of is_of_other_save: the files that are present */
 	bool is_renamed;    /* absent files are present under other names */
@@ -513,8 +514,9 @@ static void read_index(void *context)
 	fsdp_json_walk_next(&hf->json);
 }
 
-/* Of the number of a tensor's file: the tensor was met. */
+/* Of the number of a tensor's file: the tensor was met, more than once. */
 #define SEEN (UINT32_C(1) << 31)
+#define TWICE (UINT32_C(1) << 30)
 
 static struct fsdp_span name_of(const struct hf *hf, uint32_t name)
 {
@@ -726,8 +728,9 @@ static void count_listed(struct hf *hf)
 		if (file == NULL || mapped == FSDP_NONE)
 			continue;
 		/* It has a place in the table already, so this needs no memory. */
-		(void)fsdp_table_set(&hf->mapped, tensor->raw_name, mapped | SEEN);
-		mapped &= ~SEEN;
+		(void)fsdp_table_set(&hf->mapped, tensor->raw_name,
+			mapped | SEEN | ((mapped & SEEN) != 0 ? TWICE : 0));
+		mapped &= ~(SEEN | TWICE);
 		actual = number_of(hf, file->path);
 		if (actual == mapped)
 			hf->listed[mapped].found++;
@@ -767,10 +770,12 @@ static void check_tensor(struct hf *hf, const struct fsdp_tensor_record *tensor)
 		return;
 	/* The mark is for the first one. */
 	(void)fsdp_table_set(&hf->mapped, tensor->raw_name, mapped & ~SEEN);
-	struct fsdp_span said = fsdp_names_segment(&hf->files, mapped & ~SEEN);
+	struct fsdp_span said = fsdp_names_segment(&hf->files, mapped & ~(SEEN | TWICE));
 	bool again = !(mapped & SEEN);
-	if (!again && fsdp_span_ends(file->path, said))
+	if (!again && ((mapped & TWICE) || fsdp_span_ends(file->path, said)))
 		return;
+	if (again)
+		hf->repeated_bytes += fsdp_model_bytes(model, tensor);
 	struct fsdp_span name = name_of(hf, tensor->name);
 	bool lists = hf->misplaced != 0 && !again;
 	fsdp_find(&model->findings, FSDP_RULE_INDEX_MISPLACED,
@@ -1203,7 +1208,7 @@ static void finish(struct fsdp_reading *reading)
 		struct fsdp_model *model = hf->reading->model;
 		uint64_t sum = stored_bytes(model);
 		if (hf->total_size != UINT64_MAX && hf->total_size != sum &&
-			!hf->lacks_some) {
+			hf->total_size != sum - hf->repeated_bytes && !hf->lacks_some) {
 			fsdp_find(&model->findings, FSDP_RULE_INDEX_TOTALS,
 				/* A new index would hide what is missing. */
 				FSDP_PLACE(.file = hf->index,
