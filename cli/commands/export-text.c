@@ -210,39 +210,6 @@ static void audit(struct run *run)
 				"no file states the number of ranks; if some are missing, the tensors are incomplete (audit --expect)");
 }
 
-/* Reads both. False: they differ, or cannot be read, which is reported elsewhere. */
-static bool are_equal(struct run *run, uint32_t a, uint32_t b)
-{
-	struct fsdp_locator *locator = run_locator(run);
-	struct fsdp_elements *elements[2] = { NULL, NULL };
-	struct fsdp_span bytes[2] = { { 0 }, { 0 } };
-	struct fsdp_error *error = NULL;
-	bool good = fsdp_elements_open(locator, a, NULL, &elements[0], &error) &&
-		    fsdp_elements_open(locator, b, NULL, &elements[1], &error);
-
-	while (good) {
-		size_t size;
-
-		for (size_t i = 0; i < 2 && good; i++)
-			good = bytes[i].size > 0 ||
-			       fsdp_elements_next(elements[i], &bytes[i], &error);
-		size = bytes[0].size < bytes[1].size ? bytes[0].size : bytes[1].size;
-		if (!good || size == 0)
-			break;
-		good = memcmp(bytes[0].data, bytes[1].data, size) == 0;
-		for (size_t i = 0; i < 2; i++)
-			bytes[i] = (struct fsdp_span){ bytes[i].data + size,
-				bytes[i].size - size };
-	}
-	good = good && bytes[0].size == 0 && bytes[1].size == 0;
-	fsdp_elements_close(elements[0]);
-	fsdp_elements_close(elements[1]);
-	if (error != NULL && fsdp_error_code(error) == FSDP_ERROR_MEMORY)
-		run_fail(run, error);
-	fsdp_error_free(error);
-	return good;
-}
-
 void find_repeated(struct exporting *exporting)
 {
 	struct run *run = exporting->run;
@@ -269,7 +236,7 @@ void find_repeated(struct exporting *exporting)
 		if (exporting->repeated == NULL)
 			exporting->repeated =
 				run_memory(run, count, sizeof *exporting->repeated);
-		exporting->repeated[i] = are_equal(run, first, i);
+		exporting->repeated[i] = tensors_are_equal(run, first, i);
 		exporting->repeated_count += exporting->repeated[i];
 	}
 }

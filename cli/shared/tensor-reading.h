@@ -21,6 +21,10 @@ typedef void place_function(
 /* The locator of the checkpoint, made on first use. */
 struct fsdp_locator *run_locator(struct run *run);
 
+/* Reads the elements of both. False: they differ, or cannot be read, which is reported
+ * elsewhere. */
+bool tensors_are_equal(struct run *run, uint32_t a, uint32_t b);
+
 /*
  * Pieces that cannot be located are reported once a message, through run_failure, and
  * make *status partial.
