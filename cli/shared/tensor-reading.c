@@ -121,33 +121,15 @@ struct fsdp_locator *run_locator(struct run *run)
 bool tensors_are_equal(struct run *run, uint32_t a, uint32_t b)
 {
 	struct fsdp_locator *locator = run_locator(run);
-	struct fsdp_elements *elements[2] = { NULL, NULL };
-	struct fsdp_span bytes[2] = { { 0 }, { 0 } };
 	struct fsdp_error *error = NULL;
-	bool good = fsdp_elements_open(locator, a, NULL, &elements[0], &error) &&
-		    fsdp_elements_open(locator, b, NULL, &elements[1], &error);
+	bool equal, good = fsdp_elements_compare(
+			    (struct fsdp_locator *const[]){ locator, locator },
+			    (const uint32_t[]){ a, b }, 0, &equal, &error);
 
-	while (good) {
-		size_t size;
-
-		for (size_t i = 0; i < 2 && good; i++)
-			good = bytes[i].size > 0 ||
-			       fsdp_elements_next(elements[i], &bytes[i], &error);
-		size = bytes[0].size < bytes[1].size ? bytes[0].size : bytes[1].size;
-		if (!good || size == 0)
-			break;
-		good = memcmp(bytes[0].data, bytes[1].data, size) == 0;
-		for (size_t i = 0; i < 2; i++)
-			bytes[i] = (struct fsdp_span){ bytes[i].data + size,
-				bytes[i].size - size };
-	}
-	good = good && bytes[0].size == 0 && bytes[1].size == 0;
-	fsdp_elements_close(elements[0]);
-	fsdp_elements_close(elements[1]);
 	if (error != NULL && fsdp_error_code(error) == FSDP_ERROR_MEMORY)
 		run_fail(run, error);
 	fsdp_error_free(error);
-	return good;
+	return good && equal;
 }
 
 void places_find(struct run *run, const uint32_t *pieces, size_t count,

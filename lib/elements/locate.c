@@ -749,6 +749,35 @@ void fsdp_elements_close(struct fsdp_elements *elements)
 	free(elements);
 }
 
+bool fsdp_elements_compare(struct fsdp_locator *const locators[2],
+	const uint32_t tensors[2], uint64_t most, bool *ret_equal,
+	struct fsdp_error **ret_error)
+{
+	struct fsdp_elements *streams[2] = { NULL, NULL };
+	struct fsdp_span bytes[2] = { { 0 }, { 0 } };
+	uint64_t compared = 0;
+	size_t size = 1;
+	bool good = true;
+	*ret_equal = true;
+	for (size_t i = 0; i < 2 && good; i++)
+		good = fsdp_elements_open(
+			locators[i], tensors[i], NULL, &streams[i], ret_error);
+	while (good && *ret_equal && size != 0 && (most == 0 || compared < most)) {
+		for (size_t i = 0; i < 2 && good; i++)
+			good = bytes[i].size != 0 ||
+			       fsdp_elements_next(streams[i], &bytes[i], ret_error);
+		size = good ? fsdp_min(bytes[0].size, bytes[1].size) : 0;
+		*ret_equal = size != 0 ? memcmp(bytes[0].data, bytes[1].data, size) == 0
+				       : bytes[0].size == bytes[1].size;
+		for (size_t i = 0; i < 2 && size != 0; i++)
+			bytes[i] = fsdp_span(bytes[i].data + size, bytes[i].size - size);
+		compared += size;
+	}
+	fsdp_elements_close(streams[0]);
+	fsdp_elements_close(streams[1]);
+	return good;
+}
+
 /* ---- what views repeat ---- */
 
 /* An ordinary bias that was expanded has some MiB. */

@@ -85,34 +85,16 @@ static bool open_two(struct fsdp_loading *loading, const char *left, const char 
 static enum fsdp_set_likeness compare_bytes(struct fsdp_loading *loading,
 	const struct two_sets *sides, struct fsdp_span left, struct fsdp_span right)
 {
-	const struct fsdp_span names[] = { left, right };
-	struct fsdp_elements *streams[2] = { NULL, NULL };
-	struct fsdp_span bytes[2] = { { 0 }, { 0 } };
+	const uint32_t tensors[] = { fsdp_tensor_find(sides->checkpoints[0], left),
+		fsdp_tensor_find(sides->checkpoints[1], right) };
 	struct fsdp_error *error = NULL;
-	size_t size = 1, compared = 0;
-	bool equal = true;
+	bool equal, was_read = fsdp_elements_compare(sides->locators, tensors,
+			    loading->options->data ? 0 : FIRST_BYTES, &equal, &error);
 
-	for (size_t i = 0; i < 2 && error == NULL; i++)
-		(void)fsdp_elements_open(sides->locators[i],
-			fsdp_tensor_find(sides->checkpoints[i], names[i]), NULL,
-			&streams[i], &error);
-	while (error == NULL && equal && size != 0 &&
-		(loading->options->data || compared < FIRST_BYTES)) {
-		for (size_t i = 0; i < 2 && error == NULL; i++)
-			if (bytes[i].size == 0)
-				(void)fsdp_elements_next(streams[i], &bytes[i], &error);
-		size = error == NULL ? fsdp_min(bytes[0].size, bytes[1].size) : 0;
-		equal = size != 0 ? memcmp(bytes[0].data, bytes[1].data, size) == 0
-				  : bytes[0].size == bytes[1].size;
-		for (size_t i = 0; i < 2 && size != 0; i++)
-			bytes[i] = fsdp_span(bytes[i].data + size, bytes[i].size - size);
-		compared += size;
-	}
-	bool read = error == NULL;
-	fsdp_elements_close(streams[0]);
-	fsdp_elements_close(streams[1]);
 	fsdp_load_must(loading, error);
-	return !read ? FSDP_SETS_NOT_STATED : equal ? FSDP_SETS_SAME : FSDP_SETS_DIFFER;
+	return !was_read ? FSDP_SETS_NOT_STATED
+	       : equal   ? FSDP_SETS_SAME
+			 : FSDP_SETS_DIFFER;
 }
 
 /* ---- two sets ---- */
@@ -221,13 +203,10 @@ bool fsdp_load_ties_contradict(struct fsdp_loading *loading)
 {
 	struct two_sets sides;
 	struct fsdp_span names[2];
-	bool differ;
 
-	if (find_ties(loading, names) < 2 || !loading->options->data)
-		return false;
-	differ = open_two(loading, loading->weights, loading->weights, &sides) &&
-		 compare_bytes(loading, &sides, names[0], names[1]) == FSDP_SETS_DIFFER;
-	return differ;
+	return find_ties(loading, names) == 2 && loading->options->data &&
+	       open_two(loading, loading->weights, loading->weights, &sides) &&
+	       compare_bytes(loading, &sides, names[0], names[1]) == FSDP_SETS_DIFFER;
 }
 
 bool fsdp_load_ties_unread(struct fsdp_loading *loading)

@@ -138,6 +138,13 @@ FSDP_API void fsdp_elements_numbers(
 /** NULL is fine. */
 FSDP_API void fsdp_elements_close(struct fsdp_elements *elements);
 
+/** Whether two tensors have equal bytes, each read by its locator, which may be one;
+ * names, shapes and dtypes are not compared. Reading ends after `most` bytes or a few
+ * more; 0: at the end. */
+FSDP_API bool fsdp_elements_compare(struct fsdp_locator *const locators[2],
+	const uint32_t tensors[2], uint64_t most, bool *ret_equal,
+	struct fsdp_error **ret_error);
+
 /** Whether a piece of the tensor is stored packed: then an element costs as much as
  * all that its storage has before it. Takes time linear in the tensor's pieces. */
 FSDP_API bool fsdp_tensor_is_packed(
