@@ -666,54 +666,42 @@ static void name_verl(struct fsdp_reading *reading, const struct fsdp_folder *fo
 /* ---- the table ---- */
 
 static const struct layout layouts[] = {
-	{
-		.name = "lightning-fsdp",
+	{ .name = "lightning-fsdp",
 		.title = "Lightning checkpoint (DCP and meta.pt)",
 		.writer = "Lightning",
 		.matches = is_lightning,
 		.name_children = name_lightning,
-		.finish = strip_state_dict,
-	},
-	{
-		.name = "megatron-torch_dist",
+		.finish = strip_state_dict },
+	{ .name = "megatron-torch_dist",
 		.title = "Megatron-core checkpoint (torch_dist)",
 		.writer = "Megatron-core",
 		.matches = is_megatron,
 		.name_children = name_megatron,
 		.finish = check_shards,
 		.is_split = true,
-		.is_nemo = true,
-	},
-	{
-		.name = "accelerate",
+		.is_nemo = true },
+	{ .name = "accelerate",
 		.title = "Accelerate checkpoint (save_state)",
 		.writer = "accelerate",
 		.matches = is_accelerate,
 		.name_children = name_accelerate,
 		.count_ranks = count_accelerate,
-		.finish = finish_accelerate,
-	},
-	{
-		.name = "verl-fsdp",
+		.finish = finish_accelerate },
+	{ .name = "verl-fsdp",
 		.title = "verl checkpoint (FSDP)",
 		.writer = "verl",
 		.matches = is_verl,
 		.name_children = name_verl,
 		.count_ranks = count_verl,
-		.has_step = true,
-	},
-	{
-		.name = "dcp-with-scheduler",
+		.has_step = true },
+	{ .name = "dcp-with-scheduler",
 		.title = "PyTorch distributed checkpoint (DCP) and a scheduler",
 		.matches = has_scheduler,
-		.name_children = name_besides,
-	},
-	{
-		.name = "hf-with-optimizer",
+		.name_children = name_besides },
+	{ .name = "hf-with-optimizer",
 		.title = "Hugging Face model and an optimizer",
 		.matches = has_optimizer,
-		.name_children = name_besides,
-	},
+		.name_children = name_besides },
 };
 
 /* Framework of a subdirectory; NULL: none of these. */
