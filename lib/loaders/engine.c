@@ -166,11 +166,6 @@ static const struct fsdp_scan_entry *find_entry(
 	return entry;
 }
 
-static bool has_any(struct fsdp_loading *loading, const char *patterns)
-{
-	return find_entry(loading, patterns) != NULL;
-}
-
 const char *fsdp_load_choose(struct fsdp_loading *loading, const char *order)
 {
 	char pattern[FSDP_LOAD_WORD_BYTES];
@@ -539,8 +534,9 @@ static const struct fsdp_loader *find_own(struct fsdp_loading *loading)
 
 		while ((member = fsdp_load_next_item(&members)) != NULL && !has_key)
 			has_key = fsdp_span_is_any(member->key, of->keys);
-		if (has_key && has_any(loading, of->any) &&
-			(of->and_any == NULL || has_any(loading, of->and_any)) &&
+		if (has_key && find_entry(loading, of->any) != NULL &&
+			(of->and_any == NULL ||
+				find_entry(loading, of->and_any) != NULL) &&
 			(of->holds == NULL || of->holds(loading)))
 			return of->loader != NULL ? find_loader(of->loader) : NULL;
 	}
@@ -605,7 +601,7 @@ static bool is_so(struct fsdp_loading *loading, const struct fsdp_load_fact *fac
 	bool has = false;
 
 	if (fact->any != NULL)
-		return has_any(loading, fact->any);
+		return find_entry(loading, fact->any) != NULL;
 	if (fact->option != NULL)
 		return fsdp_load_is_chosen(loading, fact->option, fact->values);
 	if (strcmp(document, FSDP_LOAD_OF_INDEX) == 0)

@@ -651,7 +651,7 @@ static void check_targets(struct adapter *adapter)
 	const struct adapter_words *targets = &adapter->lists[TARGETS];
 	char listed[FSDP_LOAD_WORD / 2] = "", live[FSDP_LOAD_WORD / 2] = "";
 	bool is_full = false, is_live_full = false, is_excluded = targets->count > 0;
-	bool has_named = false, has_base_named = false, has_members = false;
+	bool has_named = false, has_base_named = false;
 
 	for (size_t i = 0; i < targets->count; i++) {
 		add_word(listed, targets->items[i], &is_full);
@@ -660,7 +660,6 @@ static void check_targets(struct adapter *adapter)
 	for (const struct peft_part *part = adapter->parts; part < adapter->end; part++) {
 		if ((part->is & LIVE) != 0)
 			add_word(live, fsdp_span_last(part->module, '.'), &is_live_full);
-		has_members |= (part->is & LIVE) != 0;
 		has_named |= part->member != NULL && is_named(adapter, part->module);
 	}
 	for (const struct peft_part *part = adapter->end; part < adapter->last; part++)
@@ -671,8 +670,9 @@ static void check_targets(struct adapter *adapter)
 			"set target_modules to [%s] in adapter_config.json", live);
 	loading->is |= is_excluded ? ALL_EXCLUDED : 0;
 	if (targets->count > 0 && !has_base_named)
-		loading->is |= (has_members && !has_named ? NO_TARGET : 0) |
-			       (adapter->lists_targets ? BASE_LACKS : 0);
+		loading->is |=
+			(find_part(adapter, LIVE) != NULL && !has_named ? NO_TARGET : 0) |
+			(adapter->lists_targets ? BASE_LACKS : 0);
 }
 
 /* Numbers of the configuration against the tensors, and against each other. */
@@ -881,10 +881,8 @@ static bool has_no_member(struct fsdp_loading *loading)
 {
 	const struct adapter *adapter = loading->own;
 
-	for (const struct peft_part *part = adapter->parts; part < adapter->end; part++)
-		if (part->member != NULL)
-			return false;
-	return is_set(adapter, "target_modules") &&
+	return find_part(adapter, LIVE | RENAMED) == NULL &&
+	       is_set(adapter, "target_modules") &&
 	       fsdp_load_set_word(loading, 0, adapter->parts->whole);
 }
 
