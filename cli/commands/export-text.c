@@ -67,34 +67,11 @@ static bool tear_file(struct exporting *exporting, struct text path)
 	return wanted;
 }
 
-/* Whether the tensors of this name are equal, as the finding is that there are two. */
-static bool is_repeated(const struct exporting *exporting, const struct finding *finding)
-{
-	const struct fsdp_checkpoint *checkpoint = exporting->run->checkpoint;
-	size_t count = fsdp_tensor_count(checkpoint);
-	uint32_t first, i;
-
-	if (exporting->repeated == NULL || strcmp(finding->rule, "FI1061") != 0 ||
-		finding->tensor.data == NULL)
-		return false;
-	first = fsdp_tensor_find(checkpoint, span_of_text(finding->tensor));
-	if (first == FSDP_NONE)
-		return false;
-	for (i = first + 1; i < count && fsdp_tensor(checkpoint, i).name ==
-						 fsdp_tensor(checkpoint, first).name;
-		i++)
-		if (!exporting->repeated[i])
-			return false;
-	return i > first + 1;
-}
-
 /* Whether something that is wanted suffers from it. */
 static bool takes_away(struct exporting *exporting, const struct finding *finding)
 {
 	bool wanted = false;
 
-	if (is_repeated(exporting, finding))
-		return false;
 	for (size_t i = 0; i < finding->affected_kept; i++)
 		wanted |= tear(exporting, finding->affected[i]);
 	if (finding->affected_count > finding->affected_kept &&
@@ -228,10 +205,7 @@ void find_repeated(struct exporting *exporting)
 			first = i;
 			continue;
 		}
-		if (a.dtype != b.dtype || a.dims != b.dims ||
-			(a.dims > 0 && memcmp(a.shape, b.shape,
-					       a.dims * sizeof *a.shape) != 0) ||
-			!is_wanted(exporting, first) || !is_wanted(exporting, i))
+		if (!is_wanted(exporting, first) || !is_wanted(exporting, i))
 			continue;
 		if (exporting->repeated == NULL)
 			exporting->repeated =
@@ -682,7 +656,8 @@ static void omit_repaired(const struct exporting *exporting)
 		finding->is_printed |=
 			exporting->options->index_only
 				? is_exported_index(finding->file.data)
-				: is_repeated(exporting, finding) ||
+				: (finding->severity == SEVERITY_NOTE &&
+					  strcmp(finding->rule, "FI1061") == 0) ||
 					  (strip != NULL &&
 						  strcmp(finding->rule, "FI4002") == 0 &&
 						  memmem(finding->message.data,

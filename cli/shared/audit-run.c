@@ -11,6 +11,7 @@
 #include <fsdp/loaders.h>
 
 #include "shared/audit-run.h"
+#include "shared/tensor-reading.h"
 #include "shared/stored-values.h"
 #include "session/diagnostics.h"
 #include "session/session.h"
@@ -172,6 +173,39 @@ static enum fsdp_level level_reached(const struct passes *passes, enum fsdp_leve
 	return passes->scope.level;
 }
 
+/* Whether there are several tensors of this name, and all are equal. */
+static bool is_repeated(struct run *run, struct fsdp_span name)
+{
+	const struct fsdp_checkpoint *checkpoint = run->checkpoint;
+	uint32_t first = fsdp_tensor_find(checkpoint, name), i = first;
+
+	while (i != FSDP_NONE && ++i < fsdp_tensor_count(checkpoint) &&
+		fsdp_tensor(checkpoint, i).name == fsdp_tensor(checkpoint, first).name)
+		if (!tensors_are_equal(run, first, i))
+			return false;
+	return i != FSDP_NONE && i > first + 1;
+}
+
+/* Loaders may take any of them. Those of remote files are not read for this. */
+static void excuse_repeated(struct run *run)
+{
+	struct collected *collected = run->collected;
+
+	for (size_t i = run->first.finding; i < collected->finding_count; i++) {
+		struct finding *finding = &collected->findings[i];
+
+		if (strcmp(finding->rule, "FI1061") != 0 || finding->tensor.size == 0 ||
+			helper_kind(run->path) != FSDP_REMOTE_LOCAL ||
+			!is_repeated(run, span_of_text(finding->tensor)))
+			continue;
+		finding->severity = SEVERITY_NOTE;
+		finding->message = text_format("%.*s; both have equal bytes",
+			(int)finding->message.size, finding->message.data);
+		finding->fix = text_format(
+			"fsdp-inspect export -o OUT %s", path_to_paste(run->path));
+	}
+}
+
 static void audit_facts(struct passes *passes, struct run *run, enum fsdp_level level)
 {
 	struct fsdp_audit_options options = {
@@ -189,6 +223,8 @@ static void audit_facts(struct passes *passes, struct run *run, enum fsdp_level 
 	for (size_t i = 0; i < fsdp_audit_finding_count(passes->audit); i++)
 		collected_found(run->collected, fsdp_audit_finding(passes->audit, i),
 			run->input, true);
+	if (level >= FSDP_LEVEL_HEADERS)
+		excuse_repeated(run);
 	for (size_t i = 0; i < fsdp_omitted_count(run->checkpoint); i++)
 		add_omitted(run, fsdp_omitted(run->checkpoint, i));
 	for (size_t i = 0; i < fsdp_audit_omitted_count(passes->audit); i++)

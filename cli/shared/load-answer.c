@@ -196,8 +196,8 @@ static bool forbids_loads(const struct finding *finding, const char *loader)
 {
 	static const struct {
 		const char *rule, *loader; /* NULL: any */
-	} checked[] = { { "FI1012", NULL }, { "FI1061", NULL }, { "FI1095", NULL },
-		{ "FI1060", "hf" }, { "FI1004", "dcp" } };
+	} checked[] = { { "FI1012", NULL }, { "FI1061", "accelerate" },
+		{ "FI1095", NULL }, { "FI1060", "hf" }, { "FI1004", "dcp" } };
 	const struct fsdp_rule *rule = fsdp_rule_find(finding->rule);
 
 	if (finding->severity != SEVERITY_ERROR || rule == NULL || rule_is_limit(rule) ||

@@ -21,8 +21,8 @@ typedef void place_function(
 /* The locator of the checkpoint, made on first use. */
 struct fsdp_locator *run_locator(struct run *run);
 
-/* Reads the elements of both. False: they differ, or cannot be read, which is reported
- * elsewhere. */
+/* Reads the elements of both. False: they, the shapes or the dtypes differ, or one cannot
+ * be read, which is reported elsewhere. */
 bool tensors_are_equal(struct run *run, uint32_t a, uint32_t b);
 
 /*
