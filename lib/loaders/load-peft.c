@@ -971,7 +971,8 @@ static bool lacks_whole(struct fsdp_loading *loading)
 	return false;
 }
 
-/* With a segment that PEFT takes out of names when it saves, and puts into them again. */
+/* With a segment that PEFT takes out of names when it saves, and puts into them again.
+ * With bias "all" it also saves biases under such names. */
 static bool has_unstripped_module(struct fsdp_loading *loading)
 {
 	static const char *const segments[] = { "default", "modules_to_save" };
@@ -985,12 +986,23 @@ static bool has_unstripped_module(struct fsdp_loading *loading)
 
 		fsdp_load_set_word(loading, 0, module);
 		fsdp_load_report(loading, 1, "%s", segments[i % 2]);
-		for (const struct peft_part *part = adapter->parts; part < adapter->end;
-			part++)
-			if ((size_t)size < sizeof text &&
-				memmem(part->whole.data, part->whole.size, text,
-					(size_t)size) != NULL)
+		for (const struct peft_part *part = adapter->parts;
+			part < adapter->end && (size_t)size < sizeof text; part++) {
+			const unsigned char *at = fsdp_span_find(
+				part->whole, fsdp_span(text, (size_t)size));
+			size_t before = at != NULL ? (size_t)(at - part->whole.data) : 0;
+			struct fsdp_span rest = { 0 };
+
+			if (at == NULL)
+				continue;
+			rest = fsdp_span(
+				at + size, part->whole.size - before - (size_t)size);
+			(void)fsdp_span_behind(rest, "default.", &rest);
+			if (!has_stored(adapter, "%.*s%.*s",
+				    (int)(before + module.size + 2),
+				    (const char *)part->whole.data, FSDP_TEXT(rest)))
 				return true;
+		}
 	}
 	return false;
 }

@@ -174,6 +174,18 @@ def adapters_with_an_empty_head_and_with_a_whole_one(folder):
 
 
 @sample
+def adapters_with_wrapped_names_of_a_whole_module(folder):
+    """As bias "all" saves it, with all names twice; and with those of the wrapper alone."""
+    pair = {f"base_model.model.l.q_proj.lora_{side}.weight": ("F32", shape, bytes(32))
+            for side, shape in (("A", [2, 4]), ("B", [4, 2]))}
+    for title, places in {"both": ("", "modules_to_save.default."), "wrapped": ("modules_to_save.default.",)}.items():
+        folder.json(f"{title}/adapter_config.json", {"peft_type": "LORA", "r": 2, "lora_alpha": 4, "bias": "all",
+                                                     "target_modules": ["q_proj"], "modules_to_save": ["classifier"]})
+        head = {f"base_model.model.classifier.{place}out.bias": ("F32", [2], bytes(8)) for place in places}
+        folder.write(f"{title}/adapter_model.safetensors", safetensors({**pair, **head}, format="pt"))
+
+
+@sample
 def configurations_of_mlx(folder):
     """MLX writes quantization twice. The weights are plain, or they have scales."""
     mlx = {"bits": 4, "group_size": 64}
