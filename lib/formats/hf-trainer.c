@@ -280,30 +280,23 @@ struct fsdp_parameter_order {
 		"post_feedforward_layernorm")
 
 static const struct fsdp_parameter_order orders[] = {
-	{
-		.types =
-			"llama mistral qwen2 qwen3 gemma gemma2 gemma3_text granite olmo2 smollm3",
+	{ .types = "llama mistral qwen2 qwen3 gemma gemma2 gemma3_text granite olmo2 smollm3",
+		.stem = "model.layers.",
+		.before = LIST("model.embed_tokens"),
+		.layer = LLAMA_LAYER,
+		.after = LIST("model.norm", "lm_head") },
+	{ .types = "mixtral",
 		.stem = "model.layers.",
 		.before = LIST("model.embed_tokens"),
 		.layer = LLAMA_LAYER,
 		.after = LIST("model.norm", "lm_head"),
-	},
-	{
-		.types = "mixtral",
-		.stem = "model.layers.",
-		.before = LIST("model.embed_tokens"),
-		.layer = LLAMA_LAYER,
-		.after = LIST("model.norm", "lm_head"),
-		.renamed = ".block_sparse_moe.",
-	},
-	{
-		.types = "gpt2",
+		.renamed = ".block_sparse_moe." },
+	{ .types = "gpt2",
 		.stem = "transformer.h.",
 		.before = LIST("transformer.wte", "transformer.wpe"),
 		.layer = LIST("ln_1", "attn.c_attn", "attn.c_proj", "ln_2", "mlp.c_fc",
 			"mlp.c_proj"),
-		.after = LIST("transformer.ln_f", "lm_head"),
-	},
+		.after = LIST("transformer.ln_f", "lm_head") },
 };
 
 /* Parameters of one module. */
