@@ -550,6 +550,10 @@ static void mark_part(struct adapter *adapter, struct peft_part *part)
 		adapter->layers = layer_of(part->module) + 1;
 	if (strstr(member->name, "magnitude") != NULL && !is_set(adapter, "use_dora"))
 		part->is |= PLAIN | IGNORED;
+	if (adapter->lists_targets && !is_target(adapter, part->module)) {
+		part->is |= IGNORED;
+		return;
+	}
 	for (unsigned i = 0; i < 2; i++) {
 		size_t needed = i == 0 ? member->needs
 				: member->also_needs != 0 && is_set(adapter, member->flag)
@@ -563,10 +567,6 @@ static void mark_part(struct adapter *adapter, struct peft_part *part)
 			part->is |= HALF;
 			part->lacking = &adapter->form->members[needed];
 		}
-	}
-	if (adapter->lists_targets && !is_target(adapter, part->module)) {
-		part->is |= IGNORED;
-		return;
 	}
 	part->is |= TARGET;
 	is_row = has_word(adapter, INPUTS, part->module);
@@ -1070,6 +1070,16 @@ static bool lacks_module_of_base(struct fsdp_loading *loading)
 	return false;
 }
 
+/* Whether it has a member of an adapter: then its own tensors get the segment base_layer,
+ * and names without it are ignored. */
+static bool is_wrapped(const struct adapter *adapter, struct fsdp_span module)
+{
+	for (size_t i = 0; i < MEMBERS; i++)
+		if (has_member(adapter, module, i, FSDP_SPAN("")))
+			return is_target(adapter, module);
+	return false;
+}
+
 /* A tensor whose shape is not that of the base's of the same name: one of a whole module,
  * a bias that is trained, an embedding that is saved with its adapter. Word 1: what
  * helps. Tokens were added before the adapter was trained, if an embedding or a head has
@@ -1098,7 +1108,8 @@ static bool has_other_module(struct fsdp_loading *loading)
 		}
 		base = (part->is & PREFIXED) != 0 ? fsdp_load_find_expected(loading, name)
 						  : NULL;
-		if (base == NULL || fsdp_load_same_shape(base, &own))
+		if (base == NULL || fsdp_load_same_shape(base, &own) ||
+			(layer == NULL && is_wrapped(adapter, parent(name))))
 			continue;
 		if (fsdp_span_ends_any(name, embeddings) && part->dims == 2 &&
 			base->dims == 2 && part->shape[1] == base->shape[1] &&

@@ -191,6 +191,19 @@ def adapters_without_effect(folder):
 
 
 @sample
+def adapters_with_tensors_that_are_ignored(folder):
+    """weight: of a module that the adapter wraps, with another shape; half: half of a pair of a module that is no target."""
+    pairs = {f"base_model.model.model.layers.{at}.self_attn.q_proj.lora_{side}.weight": ("F32", shape, bytes(256))
+             for at in (0, 1) for side, shape in (("A", [4, 16]), ("B", [16, 4]))}
+    more = {"weight": "base_model.model.model.layers.0.self_attn.q_proj.weight", "half": "base_model.model.more.lora_A.weight"}
+    for title, name in more.items():
+        folder.json(f"{title}/adapter_config.json", {
+            "peft_type": "LORA", "r": 4, "target_modules": ["q_proj"],
+            "base_model_name_or_path": os.path.join(folder.path, "testdata", SHARDED)})
+        folder.write(f"{title}/adapter_model.safetensors", safetensors(pairs | {name: ("F32", [4, 8], bytes(128))}, format="pt"))
+
+
+@sample
 def adapters_with_other_names_targets_and_fan_in(folder):
     for name in ("a", "b", "c"):
         adapter(folder, name)
