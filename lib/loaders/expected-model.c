@@ -197,7 +197,9 @@ static bool read_flags(struct building *building)
 	for (size_t i = 0; i < FSDP_COUNT(class_ends); i++)
 		if (fsdp_span_ends(class_name, fsdp_span_text(class_ends[i].key)))
 			head = class_ends[i].flag;
-	if (family->no_causal && fsdp_span_ends(class_name, FSDP_SPAN("ForCausalLM")))
+	/* A class of its own code may have other layers. */
+	if ((family->no_causal && fsdp_span_ends(class_name, FSDP_SPAN("ForCausalLM"))) ||
+		(head == BARE && fsdp_load_find_set(loading, CONFIG, "auto_map") != NULL))
 		head = 0;
 	building->flags = flags | (head & family->heads);
 	/* Of experts: a loader that joins them, in every layer, in a number that may be.

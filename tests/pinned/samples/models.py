@@ -47,6 +47,25 @@ def models_of_transformers(folder):
 
 
 @sample
+def encoders_without_a_head(folder):
+    """A BertModel; without a part of its pooler; with a class of its own code, without its pooler."""
+    shapes = {f"embeddings.{name}_embeddings.weight": [rows, 2] for name, rows in {"word": 4, "position": 3, "token_type": 2}.items()}
+    layers = {"attention.self.query": [2, 2], "attention.self.key": [2, 2], "attention.self.value": [2, 2],
+              "attention.output.dense": [2, 2], "intermediate.dense": [6, 2], "output.dense": [2, 6],
+              "attention.output.LayerNorm": [2], "output.LayerNorm": [2]}
+    modules = {"embeddings.LayerNorm": [2], "pooler.dense": [2, 2], **{f"encoder.layer.0.{name}": one for name, one in layers.items()}}
+    for name, shape in modules.items():
+        shapes |= {f"{name}.weight": shape, f"{name}.bias": shape[:1]}
+    config = {"model_type": "bert", "architectures": ["BertModel"], "dtype": "float32", "vocab_size": 4, "hidden_size": 2, "intermediate_size": 6,
+              "num_hidden_layers": 1, "num_attention_heads": 1, "max_position_embeddings": 3, "type_vocab_size": 2}
+    own = {"architectures": ["OwnBertModel"], "auto_map": {"AutoModel": "own.OwnBertModel"}}
+    for place, lacking, more in (("whole", "none", {}), ("part", "pooler.dense.bias", {}), ("own", "pooler", own)):
+        folder.json(place + "/config.json", config | more)
+        folder.write(place + "/model.safetensors", safetensors({
+            name: ("F32", shape, bytes(4 * math.prod(shape))) for name, shape in shapes.items() if not name.startswith(lacking)}))
+
+
+@sample
 def printed_fsdp1_wrapper_of_a_linear(folder):
     folder.write("log", "FullyShardedDataParallel(\n"
                  "  (_fsdp_wrapped_module): Linear(in_features=4, out_features=3, bias=True)\n)\n")
