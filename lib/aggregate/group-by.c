@@ -184,8 +184,7 @@ bool fsdp_recordings_steps(const struct fsdp_recordings *recordings,
 	for (size_t i = 0; list != NULL && i < fsdp_recording_count(recordings); i++) {
 		const struct fsdp_recording *one = fsdp_recording_by_rank(recordings, i);
 
-		for (size_t k = 0; k < one->step_count; k++) {
-			const struct fsdp_step *step = &one->steps[k];
+		FSDP_EACH(k, one->step_count, step, &one->steps[k]) {
 			const struct fsdp_device_times *device = &step->device;
 
 			list[count] = (struct fsdp_step_cost){ one->run, step->step, 1,
@@ -201,8 +200,7 @@ bool fsdp_recordings_steps(const struct fsdp_recordings *recordings,
 	}
 	FSDP_SORT(list, count, FSDP_BY(list, run), FSDP_BY(list, step),
 		FSDP_BY(list, max_rank));
-	for (size_t i = 0; i < count; i++) {
-		const struct fsdp_step_cost *more = &list[i];
+	FSDP_EACH(i, count, more, &list[i]) {
 		struct fsdp_step_cost *to = &list[kept];
 
 		if (kept == 0 || to[-1].run != more->run || to[-1].step != more->step) {

@@ -249,9 +249,7 @@ static void sort_items(
 		return;
 	FSDP_SORT(owners->items, owners->count, FSDP_BY(owners->items, owner),
 		FSDP_BY(owners->items, number), FSDP_BY(owners->items, state.tensor));
-	for (size_t i = 0; i < owners->count; i++) {
-		struct item item = owners->items[i];
-
+	FSDP_EACH(i, owners->count, item, owners->items[i]) {
 		if (once && seen[item.state.tensor]) {
 			owners->owners[item.owner].count--;
 			continue;

@@ -199,11 +199,8 @@ static void note_all(struct fsdp_affected *affected)
 	for (uint32_t i = 0; i < tensors; i++) {
 		struct fsdp_tensor tensor = fsdp_tensor(checkpoint, i);
 
-		for (uint32_t k = 0; k < tensor.piece_count; k++) {
-			uint32_t index = tensor.first_piece + k;
-
+		FSDP_EACH(k, tensor.piece_count, index, tensor.first_piece + k)
 			note(affected, fsdp_piece(checkpoint, index).file, index);
-		}
 	}
 	for (uint32_t i = 0; i < fsdp_value_count(checkpoint); i++)
 		note(affected, fsdp_value(checkpoint, i).file, pieces + i);
@@ -225,9 +222,7 @@ static bool list_contents(struct fsdp_affected *affected)
 	if (affected->ends == NULL || affected->seen == NULL || affected->once == NULL)
 		return false;
 	note_all(affected);
-	for (size_t i = 0; i < files; i++) {
-		size_t of_file = affected->ends[i];
-
+	FSDP_EACH(i, files, of_file, affected->ends[i]) {
 		affected->ends[i] = affected->count;
 		affected->count += of_file;
 	}

@@ -78,15 +78,12 @@ static bool is_elsewhere(const struct model *model, uint32_t object, uint32_t in
  * one, or (FSDP_NONE) of all. */
 static bool is_layer_count(const struct model *model, uint32_t length, uint32_t but)
 {
-	for (uint32_t i = 0; i < model->setting_count; i++) {
-		struct fsdp_setting setting = setting_at(model, i);
-
+	FSDP_EACH(i, model->setting_count, setting, setting_at(model, i))
 		if (setting.value.kind == FSDP_TOKEN_INTEGER &&
 			setting.value.integer == length &&
 			is_layer_key(model, setting.key) &&
 			(but == FSDP_NONE || is_elsewhere(model, but, i)))
 			return true;
-	}
 	return false;
 }
 
@@ -121,13 +118,10 @@ static const struct stack *find_largest(
 {
 	const struct stack *largest = NULL;
 
-	for (size_t i = 0; i < model->stack_count; i++) {
-		const struct stack *stack = &model->stacks[i];
-
+	FSDP_EACH(i, model->stack_count, stack, &model->stacks[i])
 		if (is_chosen(model, stack, choice) &&
 			(largest == NULL || stack->record_count > largest->record_count))
 			largest = stack;
-	}
 	return largest;
 }
 
@@ -214,14 +208,11 @@ static uint64_t count_predictions(const struct model *model)
 {
 	uint64_t sum = 0;
 
-	for (uint32_t i = 0; i < model->setting_count; i++) {
-		struct fsdp_setting setting = setting_at(model, i);
-
+	FSDP_EACH(i, model->setting_count, setting, setting_at(model, i))
 		if (setting.value.kind == FSDP_TOKEN_INTEGER &&
 			setting.value.integer > 0 &&
 			(contains(setting.key, "nextn") || contains(setting.key, "mtp")))
 			sum += fsdp_min((uint64_t)setting.value.integer, UINT32_MAX);
-	}
 	return sum;
 }
 
@@ -285,8 +276,7 @@ static void check_vision_layers(struct model *model)
 	uint32_t end = 0, object = FSDP_NONE;
 	uint64_t unused = 0;
 
-	for (uint32_t i = 0; i < model->setting_count; i++) {
-		struct fsdp_setting setting = setting_at(model, i);
+	FSDP_EACH(i, model->setting_count, setting, setting_at(model, i)) {
 		int64_t layer = setting.value.kind == FSDP_TOKEN_INTEGER
 					? setting.value.integer
 					: 0;
@@ -580,8 +570,7 @@ static void check_routers(struct model *model, const struct due_experts *due)
 
 	if (model->is_silent || fsdp_complete_config_names(model, "zero_expert"))
 		return;
-	for (size_t i = 0; i < model->stack_count; i++) {
-		const struct stack *stack = &model->stacks[i];
+	FSDP_EACH(i, model->stack_count, stack, &model->stacks[i]) {
 		uint64_t wanted;
 
 		if (!are_experts(model, stack) || stack->element_count != stack->length ||
@@ -658,14 +647,11 @@ static uint64_t find_vocab(const struct model *model)
 	if (fsdp_complete_config_names(model, "codebook") ||
 		fsdp_complete_get_integer(model, model->text, "vocab_size", &vocab))
 		return vocab;
-	for (uint32_t i = 0; i < model->setting_count; i++) {
-		struct fsdp_setting setting = setting_at(model, i);
-
+	FSDP_EACH(i, model->setting_count, setting, setting_at(model, i))
 		if (setting.value.kind == FSDP_TOKEN_INTEGER &&
 			setting.value.integer > 0 && contains(setting.key, "vocab") &&
 			(uint64_t)setting.value.integer > vocab)
 			vocab = (uint64_t)setting.value.integer;
-	}
 	return vocab;
 }
 
@@ -717,9 +703,7 @@ static void read_rows(const struct model *model, struct widths *widths)
 {
 	bool has_embedding = false, differ = false;
 
-	for (uint32_t i = 0; i < model->tensor_count; i++) {
-		struct fsdp_tensor tensor = tensor_at(model, i);
-
+	FSDP_EACH(i, model->tensor_count, tensor, tensor_at(model, i)) {
 		if (!is_of_vocabulary(model, i))
 			continue;
 		has_embedding |= fsdp_complete_is_embedding(model, i);
@@ -846,9 +830,7 @@ static uint64_t size_in_layers(
 {
 	uint64_t size = 0;
 
-	for (size_t i = 0; i < model->stack_count; i++) {
-		const struct stack *stack = &model->stacks[i];
-
+	FSDP_EACH(i, model->stack_count, stack, &model->stacks[i]) {
 		for (uint32_t k = 0; is_main_stack(stack) && k < stack->record_count;
 			k++) {
 			uint32_t index = stack->records[k].tensor;
@@ -934,9 +916,7 @@ static void check_tokens(struct model *model)
 
 	if (!fsdp_checkpoint_last_token(model->checkpoint, &number, &file, &token))
 		return;
-	for (uint32_t i = 0; i < model->tensor_count; i++) {
-		struct fsdp_tensor tensor = tensor_at(model, i);
-
+	FSDP_EACH(i, model->tensor_count, tensor, tensor_at(model, i)) {
 		if (model->folded[i] == FSDP_NONE || model->reported[i] ||
 			!fsdp_complete_is_embedding(model, i))
 			continue;
@@ -1142,9 +1122,7 @@ static int are_tied(const struct model *model)
 {
 	bool yes = false, no = false;
 
-	for (uint32_t i = 0; i < model->setting_count; i++) {
-		struct fsdp_setting setting = setting_at(model, i);
-
+	FSDP_EACH(i, model->setting_count, setting, setting_at(model, i)) {
 		if (setting.value.kind != FSDP_TOKEN_BOOL ||
 			!fsdp_span_is(setting.key, "tie_word_embeddings"))
 			continue;
@@ -1177,15 +1155,12 @@ static bool is_called_head(const struct model *model, uint32_t name)
  * columns. */
 static bool has_head(const struct model *model, int64_t rows, uint32_t embedding)
 {
-	for (uint32_t i = 0; i < model->tensor_count; i++) {
-		struct fsdp_tensor tensor = tensor_at(model, i);
-
+	FSDP_EACH(i, model->tensor_count, tensor, tensor_at(model, i))
 		if (model->folded[i] != FSDP_NONE && i != embedding &&
 			(is_called_head(model, model->folded[i]) ||
 				(tensor.dims >= 2 && (tensor.shape[0] == rows ||
 							     tensor.shape[1] == rows))))
 			return true;
-	}
 	return false;
 }
 
@@ -1194,9 +1169,7 @@ static uint32_t find_embedding(const struct model *model)
 {
 	uint32_t found = FSDP_NONE;
 
-	for (uint32_t i = 0; i < model->tensor_count; i++) {
-		struct fsdp_tensor tensor = tensor_at(model, i);
-
+	FSDP_EACH(i, model->tensor_count, tensor, tensor_at(model, i)) {
 		if (model->folded[i] == FSDP_NONE ||
 			!fsdp_complete_is_embedding(model, i))
 			continue;
@@ -1293,16 +1266,13 @@ static void check_absent_embedding(struct model *model)
 	tensor = tensor_at(model, head);
 	if (tensor.dims != 2 || (uint64_t)tensor.shape[0] != vocab)
 		return;
-	for (uint32_t i = 0; i < model->tensor_count; i++) {
-		struct fsdp_tensor other = tensor_at(model, i);
-
+	FSDP_EACH(i, model->tensor_count, other, tensor_at(model, i))
 		if (i != head &&
 			(fsdp_span_has_any(stored_name(model, i), "emb wte") ||
 				(other.dims >= 2 &&
 					(other.shape[0] == tensor.shape[0] ||
 						other.shape[1] == tensor.shape[0]))))
 			return;
-	}
 	fsdp_find(model->findings, FSDP_RULE_TIE_MISMATCH,
 		FSDP_PLACE(.file = fsdp_complete_file(model, head),
 			.tensor = stored_name(model, head),
@@ -1374,9 +1344,7 @@ static void check_places(struct model *model)
 
 	if (!fsdp_complete_get_integer(model, model->text, "num_hidden_layers", &layers))
 		return;
-	for (size_t i = 0; i < model->stack_count; i++) {
-		const struct stack *stack = &model->stacks[i];
-
+	FSDP_EACH(i, model->stack_count, stack, &model->stacks[i]) {
 		if (stack->is_inner || stack->element_count != layers ||
 			stack->length != layers)
 			continue;
@@ -1546,8 +1514,7 @@ static void check_class_widths(struct model *model)
 
 	if (class.size == 0 || fsdp_complete_config_names(model, "quantization_config"))
 		return;
-	for (size_t i = 0; i < FSDP_COUNT(class_widths); i++) {
-		const struct class_width *row = &class_widths[i];
+	FSDP_EACH(i, FSDP_COUNT(class_widths), row, &class_widths[i]) {
 		struct fsdp_span name = fsdp_span_text(row->tensor);
 		bool is_any = row->tensor[0] == '*';
 		uint64_t due;

@@ -729,11 +729,8 @@ static void check_unpacked(struct packing *packed)
 	struct model *model = packed->model;
 	uint32_t matrices = 0;
 
-	for (uint32_t i = 0; i < model->tensor_count; i++) {
-		struct fsdp_tensor tensor = tensor_at(model, i);
-
+	FSDP_EACH(i, model->tensor_count, tensor, tensor_at(model, i))
 		matrices += is_plain(&tensor) && tensor.dims == 2;
-	}
 	if (strncmp(model->family, "hf", 2) != 0 || matrices == 0 || !is_typed(model) ||
 		(fsdp_span_is(packed->method, "bitsandbytes") &&
 			!is_true(packed, "load_in_4bit") &&
@@ -870,12 +867,9 @@ static void check_weights(struct packing *packed)
 /* Whether any tensor may be a packed weight: most models have none. */
 static bool is_any_packed(const struct model *model)
 {
-	for (uint32_t i = 0; i < model->tensor_count; i++) {
-		struct fsdp_tensor tensor = tensor_at(model, i);
-
+	FSDP_EACH(i, model->tensor_count, tensor, tensor_at(model, i))
 		if (!is_plain(&tensor) && fsdp_dtype(tensor.dtype)->item_bits <= 32)
 			return true;
-	}
 	return false;
 }
 

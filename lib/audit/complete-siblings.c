@@ -130,16 +130,13 @@ static void check_columns(struct model *model, const struct stack *stack)
 /* FSDP's own tensor of a rank, which a file of a model has no use for. */
 static void check_flat_parameters(struct model *model)
 {
-	for (uint32_t i = 0; i < model->tensor_count; i++) {
-		struct fsdp_tensor tensor = tensor_at(model, i);
-
+	FSDP_EACH(i, model->tensor_count, tensor, tensor_at(model, i))
 		if ((tensor.flags & FSDP_TENSOR_FLATTENED) == 0 && tensor.dims == 1 &&
 			!model->reported[i] &&
 			fsdp_span_ends(stored_name(model, i), FSDP_SPAN("_flat_param")))
 			fsdp_complete_report(model, i, FSDP_RULE_FLATTENED_PARAMETER,
 				FSDP_ERROR + 1,
 				"tensor is the flat parameter of one rank of FSDP: the file has no names and shapes of its parameters");
-	}
 }
 
 void fsdp_complete_check_shapes(struct model *model)
@@ -173,8 +170,7 @@ static bool are_alike(const struct model *model, const struct stack_element *fir
 {
 	if (element->count != first->count)
 		return false;
-	for (uint32_t k = 0; k < first->count; k++) {
-		struct fsdp_tensor a = tensor_at(model, first->records[k].tensor);
+	FSDP_EACH(k, first->count, a, tensor_at(model, first->records[k].tensor)) {
 		struct fsdp_tensor b = tensor_at(model, element->records[k].tensor);
 
 		if (first->records[k].member != element->records[k].member ||
@@ -300,8 +296,7 @@ static bool are_stages(const struct model *model, const struct stack_element *a,
 	for (size_t side = 0; side < 2; side++) {
 		const struct stack_element *other = both[1 - side];
 
-		for (uint32_t i = 0; i < both[side]->count; i++) {
-			const struct name_record *record = &both[side]->records[i];
+		FSDP_EACH(i, both[side]->count, record, &both[side]->records[i]) {
 			uint32_t child = kind_of_child(model, record), k = 0;
 
 			has_list[side] |=
@@ -527,9 +522,7 @@ static const struct named_module *find_unfit(const struct model *model,
 {
 	const struct named_module *unfit = NULL;
 
-	for (uint32_t i = 0; i < kind->count; i++) {
-		const struct named_module *module = &kind->modules[i];
-
+	FSDP_EACH(i, kind->count, module, &kind->modules[i]) {
 		if (fits(model, &module->tensors[a], &module->tensors[b], dim))
 			continue;
 		if (unfit != NULL)

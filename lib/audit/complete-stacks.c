@@ -131,9 +131,7 @@ static void hash_items(struct stack_part *part)
 {
 	const struct fsdp_hasher *hasher = &part->hasher;
 
-	for (uint32_t i = 0; i < part->item_count; i++) {
-		struct stack_item *item = &part->items[i];
-
+	FSDP_EACH(i, part->item_count, item, &part->items[i]) {
 		item->hash = item->shapes = hasher->seed;
 		for (uint32_t k = 0; k < item->count; k++) {
 			struct fsdp_tensor tensor;
@@ -158,9 +156,7 @@ static bool sort_classes(struct stack_part *part)
 	struct stack_class *class = NULL;
 
 	qsort(part->items, part->item_count, sizeof *part->items, compare_items);
-	for (uint32_t i = 0; i < part->item_count; i++) {
-		struct stack_item *item = &part->items[i];
-
+	FSDP_EACH(i, part->item_count, item, &part->items[i]) {
 		if (i == 0 || compare_classes_of(item - 1, item) != 0) {
 			if (part->class_count == CLASSES_MOST)
 				return false;
@@ -262,8 +258,7 @@ static void find_reference(struct stack_part *part, struct stack_class *class)
 {
 	uint64_t best_common = 0, best_all = 1;
 
-	for (uint32_t i = 0; i < part->class_count; i++) {
-		const struct stack_class *other = &part->classes[i];
+	FSDP_EACH(i, part->class_count, other, &part->classes[i]) {
 		uint64_t common, all;
 
 		if (other->count <= class->count || other->count < 2)
@@ -413,9 +408,7 @@ static struct layer_set make_set(struct stack_part *part, const struct lack_grou
 {
 	struct layer_set set = { part->stack, part->kin, part->is_in, 0, 0 };
 
-	for (uint32_t i = 0; i < part->item_count; i++) {
-		uint32_t index = part->items[i].class_index;
-
+	FSDP_EACH(i, part->item_count, index, part->items[i].class_index) {
 		if (!part->are_kin[index])
 			continue;
 		part->kin[set.kin_count] = part->items[i].number;
@@ -434,14 +427,11 @@ static bool is_tail(const struct stack_part *part, const struct lack_group *grou
 
 	if (!fsdp_complete_is_number(member_segment(part, group->lacks->group), &number))
 		return false;
-	for (uint32_t i = 0; i < group->class->node_count; i++) {
-		uint32_t node = group->class->nodes[i];
-
+	FSDP_EACH(i, group->class->node_count, node, group->class->nodes[i])
 		if (above_of(part, node) == above &&
 			fsdp_complete_is_number(member_segment(part, node), &other) &&
 			other > number)
 			return false;
-	}
 	return true;
 }
 
@@ -598,12 +588,9 @@ static void check_inner(struct stack_part *part, const struct stack_class *class
 static void count_members(struct stack_part *part, bool forget)
 {
 	for (uint32_t i = 0; i < part->class_count; i++)
-		for (uint32_t k = 0; k < part->classes[i].record_count; k++) {
-			uint32_t *count =
-				&part->counts[part->classes[i].records[k].member];
-
+		FSDP_EACH(k, part->classes[i].record_count, count,
+			&part->counts[part->classes[i].records[k].member])
 			*count = forget ? 0 : *count + part->classes[i].count;
-		}
 }
 
 /* Elements are compared by the kinds of the configuration, and by the names that all
@@ -748,9 +735,7 @@ static bool find_like(const struct stack_part *part, const struct stack_class *c
 	struct stack_likeness other;
 	bool found = false;
 
-	for (uint32_t i = 0; i < part->class_count; i++) {
-		const struct stack_class *like = &part->classes[i];
-
+	FSDP_EACH(i, part->class_count, like, &part->classes[i]) {
 		if (like->count < 2 || like->count <= class->count ||
 			!compare_with(part, class, like, &other))
 			continue;
@@ -800,9 +785,7 @@ static unsigned facts_of(struct stack_part *part, const struct stack_likeness *l
 	unsigned facts = facts_at(part, likeness);
 	uint32_t all = class->count + likeness->like->count;
 
-	for (uint32_t i = 0; i < part->item_count; i++) {
-		const struct stack_class *of = &part->classes[part->items[i].class_index];
-
+	FSDP_EACH(i, part->item_count, of, &part->classes[part->items[i].class_index]) {
 		if (of != class && of != likeness->like)
 			continue;
 		part->kin[set.kin_count] = part->items[i].number;
@@ -921,9 +904,7 @@ static void check_children(struct stack_part *part, struct stack_item *items)
 	const struct stack *stack = part->stack;
 	uint32_t count = 0, end;
 
-	for (uint32_t i = 0; i < stack->record_count; i++) {
-		const struct name_record *record = &stack->records[i];
-
+	FSDP_EACH(i, stack->record_count, record, &stack->records[i]) {
 		if (record->child == record->member)
 			continue;
 		/* A leaf that also has children was skipped. */

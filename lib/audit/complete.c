@@ -263,9 +263,7 @@ bool fsdp_complete_is_head(const struct model *model, uint32_t index)
 static void make_stack(
 	struct model *model, struct stack *stack, struct stack_element *elements)
 {
-	for (uint32_t i = 0; i < stack->record_count; i++) {
-		const struct name_record *record = &stack->records[i];
-
+	FSDP_EACH(i, stack->record_count, record, &stack->records[i]) {
 		if (i == 0 || record->element != record[-1].element)
 			elements[stack->element_count++] =
 				(struct stack_element){ record, 0, record->element };
@@ -355,15 +353,12 @@ struct fsdp_span fsdp_complete_get_text(
 
 bool fsdp_complete_config_has(const struct model *model, const char *word, uint64_t n)
 {
-	for (uint32_t i = 0; i < model->setting_count; i++) {
-		struct fsdp_setting setting = setting_at(model, i);
-
+	FSDP_EACH(i, model->setting_count, setting, setting_at(model, i))
 		if (setting.value.kind == FSDP_TOKEN_INTEGER &&
 			setting.value.integer >= 0 &&
 			(uint64_t)setting.value.integer == n &&
 			(word == NULL || contains(setting.key, word)))
 			return true;
-	}
 	return false;
 }
 
@@ -377,14 +372,11 @@ bool fsdp_complete_config_names(const struct model *model, const char *word)
 
 bool fsdp_complete_is_model(const struct model *model, const char *model_type)
 {
-	for (uint32_t i = 0; i < model->setting_count; i++) {
-		struct fsdp_setting setting = setting_at(model, i);
-
+	FSDP_EACH(i, model->setting_count, setting, setting_at(model, i))
 		if (fsdp_span_is(setting.key, "model_type") &&
 			setting.value.kind == FSDP_TOKEN_TEXT &&
 			fsdp_span_is(setting.value.text, model_type))
 			return true;
-	}
 	return false;
 }
 
@@ -573,13 +565,10 @@ static bool kinds_draw(
 
 const uint32_t *fsdp_complete_layer_kinds(struct model *model, uint32_t length)
 {
-	for (size_t i = 0; i < model->list_count; i++) {
-		struct layer_list *list = &model->lists[i];
-
+	FSDP_EACH(i, model->list_count, list, &model->lists[i])
 		if (list->length == length &&
 			fsdp_span_is(setting_at(model, list->setting).key, "layer_types"))
 			return kinds_of(model, list);
-	}
 	return NULL;
 }
 
@@ -958,13 +947,10 @@ void fsdp_complete_check_shape(
  * names itself. If one tensor is damaged, no name is missing. */
 static bool has_other_cause(const struct fsdp_checkpoint *checkpoint, bool is_planned)
 {
-	for (size_t i = 0; i < fsdp_finding_count(checkpoint); i++) {
-		const struct fsdp_finding *finding = fsdp_finding(checkpoint, i);
-
+	FSDP_EACH(i, fsdp_finding_count(checkpoint), finding, fsdp_finding(checkpoint, i))
 		if (finding->severity == FSDP_ERROR && finding->tensor.data == NULL &&
 			strcmp(finding->rule->category, "structure") == 0)
 			return true;
-	}
 	return fsdp_checkpoint_error_count(checkpoint) > 0 || is_planned;
 }
 
@@ -1067,9 +1053,7 @@ static void check_dtype(struct model *model)
 		!fsdp_span_is_any(dtype, "bfloat16 float16") ||
 		fsdp_complete_config_names(model, "quantization_config"))
 		return;
-	for (uint32_t i = 0; i < model->tensor_count; i++) {
-		struct fsdp_tensor tensor = tensor_at(model, i);
-
+	FSDP_EACH(i, model->tensor_count, tensor, tensor_at(model, i)) {
 		if (tensor.role != FSDP_ROLE_PARAM)
 			continue;
 		if (strcmp(fsdp_dtype(tensor.dtype)->name, "float32") != 0 ||

@@ -535,8 +535,7 @@ static void check_shapes(struct optimizer *optimizer)
 {
 	struct fsdp_checking *checking = optimizer->checking;
 
-	for (size_t i = 0; i < optimizer->count; i++) {
-		uint32_t index = optimizer->parameters[i];
+	FSDP_EACH(i, optimizer->count, index, optimizer->parameters[i]) {
 		struct fsdp_tensor parameter = fsdp_tensor(checking->checkpoint, index);
 		size_t count;
 		const struct fsdp_state *states =
@@ -693,12 +692,9 @@ static void find_similar(struct stateless *list, size_t count, bool is_layer)
 /* Whether the check of the groups has said so. */
 static bool is_state_reported(const struct fsdp_findings *findings)
 {
-	for (size_t i = 0; i < findings->list.count; i++) {
-		const struct fsdp_finding *finding = fsdp_vec_at(&findings->list, i);
-
+	FSDP_ITEMS(const struct fsdp_finding, finding, &findings->list)
 		if (finding->rule == fsdp_rule(FSDP_RULE_OPTIM_STATE_MISSING))
 			return true;
-	}
 	return false;
 }
 
@@ -715,8 +711,7 @@ static void check_stateless(struct optimizer *optimizer)
 
 	if (list == NULL || is_packed(checking) || is_state_reported(checking->findings))
 		return;
-	for (size_t i = 0; i < optimizer->count; i++) {
-		uint32_t index = optimizer->parameters[i];
+	FSDP_EACH(i, optimizer->count, index, optimizer->parameters[i]) {
 		struct fsdp_tensor tensor = fsdp_tensor(checking->checkpoint, index);
 		size_t states;
 		const struct fsdp_state *of =
@@ -771,8 +766,7 @@ static void check_numbered_shapes(struct optimizer *optimizer)
 		(checking->family[0] != '\0' && !fsdp_check_is_of(checking, "torch") &&
 			!fsdp_check_is_of(checking, "hf-")))
 		return;
-	for (size_t i = 0; i < optimizer->count; i++) {
-		uint32_t index = optimizer->parameters[i];
+	FSDP_EACH(i, optimizer->count, index, optimizer->parameters[i]) {
 		struct fsdp_tensor parameter = fsdp_tensor(checkpoint, index);
 
 		if (!is_whole(&parameter) || fsdp_optimizer_states_of(optimizer->states,

@@ -143,10 +143,8 @@ static void check_empties(const struct empties *empties)
 	bool are_bare = true;     /* ZeRO's placeholders have one dimension … */
 	bool are_of_zero = false; /* … which also holds for empty shards of a rank */
 
-	for (size_t i = 0; i < empties->count; i++) {
-		struct fsdp_tensor tensor =
-			fsdp_tensor(checking->checkpoint, empties->list[i]);
-
+	FSDP_EACH(i, empties->count, tensor,
+		fsdp_tensor(checking->checkpoint, empties->list[i])) {
 		named += is_named_parameter(
 			&tensor, fsdp_check_name(checking, tensor.name));
 		found = evidence_of(empties, empties->list[i]);

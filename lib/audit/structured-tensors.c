@@ -136,9 +136,8 @@ static void check_quantized(
 			(long long)quantizer.axis, tensor->dims);
 		return;
 	}
-	for (uint32_t i = 0; i < tensor->component_count; i++) {
-		struct fsdp_tensor part =
-			fsdp_tensor(checking->checkpoint, tensor->first_component + i);
+	FSDP_EACH(i, tensor->component_count, part,
+		fsdp_tensor(checking->checkpoint, tensor->first_component + i)) {
 		int64_t due = tensor->shape[quantizer.axis];
 
 		if (part.dims == 1 && part.shape[0] == due)
@@ -157,10 +156,8 @@ static void check_shards(struct fsdp_checking *checking, const struct fsdp_tenso
 {
 	int64_t longest = 0, sum = 0;
 
-	for (uint32_t i = 0; i < tensor->piece_count; i++) {
-		struct fsdp_piece piece =
-			fsdp_piece(checking->checkpoint, tensor->first_piece + i);
-
+	FSDP_EACH(i, tensor->piece_count, piece,
+		fsdp_piece(checking->checkpoint, tensor->first_piece + i)) {
 		if (piece.is_run || piece.offsets == NULL || piece.dims != 1 ||
 			__builtin_add_overflow(sum, piece.sizes[0], &sum))
 			return;

@@ -228,12 +228,10 @@ static void check_siblings(
 		agree += sorted[i] >= usual / root && sorted[i] <= usual * root;
 	if (agree < SIBLINGS_LEAST - 1 || agree * 2 <= used)
 		return;
-	for (size_t i = 0; i < count; i++) {
-		struct matrix *matrix = &check->matrices[group[i]];
+	FSDP_EACH(i, count, matrix, &check->matrices[group[i]])
 		if (!matrix->dead && (matrix->spread >= usual * WIDER ||
 					     matrix->spread * WIDER <= usual))
 			matrix->usual = usual;
-	}
 }
 
 static int by_digest(const void *left, const void *right, void *context)
@@ -450,8 +448,7 @@ static void report_all(struct values_check *check)
 			"all layers of the pipeline stages %lld and %lld (mp_rank_*_%03lld, mp_rank_*_%03lld) have equal bytes: one stage was written twice",
 			(long long)stages[0], (long long)stages[1], (long long)stages[0],
 			(long long)stages[1]);
-	for (size_t i = 0; i < check->count; i++) {
-		const struct matrix *matrix = &check->matrices[i];
+	FSDP_EACH(i, check->count, matrix, &check->matrices[i]) {
 		if (matrix->usual != 0)
 			fsdp_find(check->findings, FSDP_RULE_DEAD_VALUE,
 				FSDP_PLACE(.tensor = name_of(check, matrix->tensor)),

@@ -882,9 +882,8 @@ static bool list_members(struct fsdp_verify *verify, struct fsdp_verify_file *fi
 /* Payload that a file stores without packing. */
 static bool list_extents(const struct fsdp_model *model, struct fsdp_verify_file *file)
 {
-	for (size_t i = 0; i < file->extent_count; i++) {
-		const struct fsdp_extent *extent =
-			fsdp_model_extent(model, file->extents[i]);
+	FSDP_EACH(i, file->extent_count, extent,
+		fsdp_model_extent(model, file->extents[i])) {
 		uint64_t end;
 		if (extent->kind != FSDP_EXTENT_BYTES || extent->missing ||
 			extent->length == 0 ||
@@ -938,8 +937,7 @@ bool fsdp_verify_take(struct fsdp_verify *verify, struct fsdp_verify_file *file,
 		/* In a file of another part, keeps only segments with views. Views are in
 		 * order. */
 		size_t kept = 0, last = SIZE_MAX;
-		for (size_t i = 0; i < file->view_count; i++) {
-			struct fsdp_pass_view *view = &file->views[i];
+		FSDP_EACH(i, file->view_count, view, &file->views[i]) {
 			if (view->segment != last) {
 				last = view->segment;
 				*(struct fsdp_segment *)fsdp_vec_at(

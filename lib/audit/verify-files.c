@@ -114,9 +114,7 @@ static struct unwritten add_holes(const struct fsdp_verify *verify,
 	struct unwritten sum = { .begin = FSDP_UNKNOWN };
 	uint64_t counted = 0, hole = 0, hole_end = 0;
 	bool more = true;
-	for (size_t i = 0; i < file->piece_count; i++) {
-		const struct fsdp_piece_record *piece =
-			fsdp_model_piece(model, file->pieces[i]);
+	FSDP_EACH(i, file->piece_count, piece, fsdp_model_piece(model, file->pieces[i])) {
 		const struct fsdp_extent *extent =
 			fsdp_model_extent(model, piece->extent);
 		const struct fsdp_tensor_record *tensor =
@@ -337,8 +335,7 @@ bool fsdp_verify_beside(struct fsdp_verify *verify, struct fsdp_error **ret_erro
 	const struct fsdp_span *known = fsdp_verify_list_known(verify);
 	if (known == NULL)
 		return fsdp_arena_fail(&verify->arena, ret_error);
-	for (size_t i = 0; i < folder->count; i++) {
-		struct fsdp_entry entry = fsdp_folder_entry(folder, i);
+	FSDP_EACH(i, folder->count, entry, fsdp_folder_entry(folder, i)) {
 		if (entry.kind != FSDP_ENTRY_FILE ||
 			!fsdp_checkpoint_loads_beside(entry.name) ||
 			fsdp_verify_lists_digest(verify, known, entry.name) ||
@@ -455,8 +452,7 @@ static bool parse_integrity(
 		    fsdp_json_get_text(root, "algorithm"), FSDP_SPAN("sha256")) ||
 		!fsdp_json_is(files, FSDP_JSON_OBJECT))
 		return true;
-	for (uint32_t i = 0; i < files->count; i++) {
-		const struct fsdp_json *item = &files->items[i];
+	FSDP_EACH(i, files->count, item, &files->items[i]) {
 		digest.name = item->key;
 		if (fsdp_json_is(item, FSDP_JSON_TEXT) && item->text.size == HEX &&
 			fsdp_sha256_digits(item->text, digest.bytes) &&
@@ -767,9 +763,8 @@ void fsdp_verify_check_lists(struct fsdp_verify *verify)
 				strcmp(source, verify->options.manifest_path) == 0;
 		if (manifest || strcmp(source, SUMS) == 0) {
 			const struct fsdp_model *model = &verify->checkpoint->model;
-			for (uint32_t k = 0; k < model->files.count; k++) {
-				const struct fsdp_file_record *file =
-					fsdp_model_file(model, k);
+			FSDP_EACH(
+				k, model->files.count, file, fsdp_model_file(model, k)) {
 				if (file->size == FSDP_UNKNOWN ||
 					lists(verify, file->path, source))
 					continue;

@@ -43,8 +43,7 @@ static bool is_storage(struct fsdp_span name)
 static bool verify_storages_zero(const struct fsdp_zip *zip)
 {
 	bool any = false;
-	for (size_t i = 0; i < zip->members.count; i++) {
-		const struct fsdp_zip_member *member = fsdp_zip_member(zip, i);
+	FSDP_EACH(i, zip->members.count, member, fsdp_zip_member(zip, i)) {
 		if (member->size == 0 || !is_storage(member->name))
 			continue;
 		if (member->crc != 0)
@@ -168,8 +167,7 @@ static bool check_members(struct fsdp_verify *verify, const struct fsdp_verify_f
 	struct fsdp_span root = fsdp_span(records.data, records.size - 5);
 	const struct fsdp_zip *zip = &file->zip;
 	size_t next = 0;
-	for (size_t i = 0; i < zip->members.count; i++) {
-		const struct fsdp_zip_member *member = by_header(zip, i);
+	FSDP_EACH(i, zip->members.count, member, by_header(zip, i)) {
 		bool below = fsdp_span_begins(member->name, root);
 		while (next < file->extent_count &&
 			fsdp_model_extent(model, file->extents[next])->offset <
@@ -195,13 +193,11 @@ static bool check_members(struct fsdp_verify *verify, const struct fsdp_verify_f
 static const struct fsdp_zip_member *find_record(
 	const struct fsdp_verify_file *file, struct fsdp_span root, const char *name)
 {
-	for (size_t i = 0; i < file->zip.members.count; i++) {
-		const struct fsdp_zip_member *member = fsdp_zip_member(&file->zip, i);
+	FSDP_EACH(i, file->zip.members.count, member, fsdp_zip_member(&file->zip, i))
 		if (member->name.size == root.size + strlen(name) &&
 			fsdp_span_begins(member->name, root) &&
 			memcmp(member->name.data + root.size, name, strlen(name)) == 0)
 			return member;
-	}
 	return NULL;
 }
 
@@ -276,8 +272,7 @@ static bool check_offsets(struct fsdp_verify *verify, const struct fsdp_verify_f
 		if (!excuse_reading(verify, file, error, ret_error))
 			return false;
 	}
-	for (size_t i = 0; i < zip->members.count; i++) {
-		const struct fsdp_zip_member *member = by_header(zip, i);
+	FSDP_EACH(i, zip->members.count, member, by_header(zip, i)) {
 		size_t index = zip->by_header != NULL ? zip->by_header[i] : i;
 		uint64_t real = file->offsets[index];
 		if (!fsdp_span_begins(member->name, records) ||
@@ -331,8 +326,7 @@ bool fsdp_verify_zip(struct fsdp_verify *verify, struct fsdp_verify_file *file,
 	}
 	const struct fsdp_zip *zip = &file->zip;
 	file->skipped_data = !zip->no_crc && verify_storages_zero(zip);
-	for (size_t i = 0; i < zip->members.count; i++) {
-		const struct fsdp_zip_member *member = fsdp_zip_member(zip, i);
+	FSDP_EACH(i, zip->members.count, member, fsdp_zip_member(zip, i)) {
 		bool recorded = verify_has_crc(file, member, file->skipped_data);
 		file->unrecorded += recorded && zip->no_crc && member->size != 0;
 	}

@@ -335,9 +335,8 @@ static bool check_values(
 	fsdp_vec_init(&todo, &beside->arena, sizeof root);
 	if (!fsdp_vec_add(&todo, &root))
 		return false;
-	for (size_t at = 0; at < todo.count; at++) {
-		const struct fsdp_json *value =
-			*(const struct fsdp_json *const *)fsdp_vec_at(&todo, at);
+	FSDP_EACH(at, todo.count, value,
+		*(const struct fsdp_json *const *)fsdp_vec_at(&todo, at)) {
 		if (what_runs(value) != NULL) {
 			report_code(beside, name, value);
 			continue;

@@ -461,8 +461,7 @@ static void export_tie(struct fsdp_export *plan)
 	plan->ties = FSDP_TAKE(&plan->arena, plan->ties, plan->item_count);
 	uint32_t *moved = FSDP_TAKE(&plan->arena, moved, plan->item_count);
 	size_t count = 0;
-	for (size_t i = 0; i < plan->item_count; i++) {
-		struct fsdp_export_item item = plan->items[i];
+	FSDP_EACH(i, plan->item_count, item, plan->items[i]) {
 		uint32_t stays = kept[root_of(plan, item.tensor)];
 		moved[i] = (uint32_t)count;
 		if (stays == i) {

@@ -690,8 +690,7 @@ static bool end_list(struct fsdp_remote *remote, struct remote_list *list)
 	if (list->entries == NULL || !fsdp_vec_sort(&list->found, fsdp_entry_compare))
 		return false;
 	/* By name, each once: a directory counts more than an object of its name. */
-	for (size_t i = 0; i < list->found.count; i++) {
-		const struct fsdp_entry *entry = fsdp_vec_at(&list->found, i);
+	FSDP_ITEMS(const struct fsdp_entry, entry, &list->found) {
 		struct fsdp_entry *next = &list->entries[list->count];
 		if (list->count == 0 || !fsdp_span_equal(next[-1].name, entry->name))
 			list->entries[list->count++] = *entry;
@@ -829,8 +828,7 @@ static struct root *root_of(struct fsdp_remote *remote, const char *path, bool *
 {
 	struct root *best = NULL;
 	*ret_above = false;
-	for (size_t i = 0; i < remote->roots.count; i++) {
-		struct root *root = fsdp_vec_at(&remote->roots, i);
+	FSDP_ITEMS(struct root, root, &remote->roots) {
 		if (is_at(path, root->name) &&
 			(best == NULL || is_at(root->name, best->name)))
 			best = root;
