@@ -81,7 +81,6 @@ static int collect_and_run(
 {
 	struct looks looks = looks_for(&arguments->common, STDERR_FILENO, false);
 	struct inputs *inputs = memory_new(1, sizeof *inputs);
-	int status;
 
 	inputs_collect(inputs, arguments, usage);
 	inputs->options.belongs = outputs_keep;
@@ -98,7 +97,7 @@ static int collect_and_run(
 	/* Files are to be finished even if stdout is closed. */
 	if (outputs_have_files(outputs))
 		signal(SIGPIPE, SIG_IGN);
-	status = session_run(arguments, inputs, outputs, &looks);
+	int status = session_run(arguments, inputs, outputs, &looks);
 	if (outputs->page != NULL && status != STATUS_FAILED)
 		message_note(&looks, memory_format("wrote %s", outputs->page));
 	return status;
@@ -154,13 +153,12 @@ int main(int argc, char **argv)
 	struct arguments arguments = { .commands = commands, .typed = argv + 1 };
 	struct outputs outputs = { 0 };
 	struct usage usage = { "" };
-	int status;
 	int error = 0;
 
 	prepare_process();
 	if (argc == 0)
 		arguments.typed = argv;
-	status = run(argc, argv, &arguments, &outputs, &usage);
+	int status = run(argc, argv, &arguments, &outputs, &usage);
 	outputs_done(&outputs);
 	helper_end();
 	temporary_abandon_all();

@@ -119,11 +119,10 @@ static void fill(int argc, char **argv, struct arguments *arguments, struct usag
 {
 	const struct command *command = arguments->command;
 	struct option_group groups[GROUPS];
-	size_t count;
 
 	if (command->options_size > 0)
 		arguments->options = memory_new(1, command->options_size);
-	count = groups_of(arguments, groups);
+	size_t count = groups_of(arguments, groups);
 	/* Unless what is wrong has a hint of its own. */
 	usage_hint(usage, "fsdp-inspect help %s", command->name);
 	for (size_t i = 0; i < count; i++)
@@ -184,10 +183,9 @@ _Noreturn static void refuse_options(
 	struct option_group groups[MOST_GROUPS];
 	char name[sizeof usage->what];
 	struct texts words = { 0 };
-	bool known;
 
 	usage_hint(usage, "fsdp-inspect help");
-	known = options_parse(argc, argv, groups,
+	bool known = options_parse(argc, argv, groups,
 		every_group(arguments->commands, NULL, groups), &words, usage);
 	memcpy(name, usage->what, sizeof name);
 	usage_refuse(usage, "fsdp-inspect help", "%s%s",
@@ -263,7 +261,6 @@ static const struct fsdp_limit_row *find_limit(const char *name, size_t size)
 static void set_limit(
 	struct fsdp_limit_setting *setting, const char *text, struct usage *usage)
 {
-	const struct fsdp_limit_row *row;
 	const char *value;
 	size_t name_size;
 	struct nearest nearest;
@@ -273,7 +270,7 @@ static void set_limit(
 		usage_refuse(usage,
 			"--head=N for the first rows; for a ceiling --limit memory=4GiB (fsdp-inspect help limits)",
 			"--limit: %s is not NAME=VALUE", text);
-	row = find_limit(text, name_size);
+	const struct fsdp_limit_row *row = find_limit(text, name_size);
 	if (row == NULL) {
 		snprintf(name, sizeof name, "%.*s", (int)name_size, text);
 		nearest_init(&nearest, name);

@@ -264,12 +264,11 @@ bool option_integer(
 {
 	bool negative = *text == '-';
 	uint64_t magnitude;
-	int64_t value;
 
 	text += negative;
 	if (!parse_digits(&text, &magnitude) || *text != '\0' || magnitude > INT64_MAX)
 		return false;
-	value = negative ? -(int64_t)magnitude : (int64_t)magnitude;
+	int64_t value = negative ? -(int64_t)magnitude : (int64_t)magnitude;
 	if (value < minimum || value > maximum)
 		return false;
 	*ret_integer = value;

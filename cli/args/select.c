@@ -200,14 +200,12 @@ static void compile(struct pattern *pattern, const char *expression, size_t size
 static void compile_glob(
 	struct pattern *pattern, const char *glob, char separator, struct usage *usage)
 {
-	struct expression expression;
-
 	pattern->exclude = glob[0] == '!';
 	if (pattern->exclude)
 		glob++;
 	if (glob[0] == '\0')
 		usage_refuse(usage, HELP, "an empty pattern matches nothing");
-	expression = translate(glob, separator, usage);
+	struct expression expression = translate(glob, separator, usage);
 	compile(pattern, expression.data, expression.size, glob, usage);
 	memory_free(expression.data);
 }
@@ -455,12 +453,10 @@ bool selection_widen(struct selection *selection, const struct texts *globs, siz
 		matches_some(selection, &selection->names[index], checkpoint))
 		return false;
 	for (size_t i = 0; i < sizeof wider / sizeof *wider; i++) {
-		bool found;
-
 		compile_glob(&selection->wider,
 			memory_format("%s%s%s", wider[i][0], glob, wider[i][1]), '.',
 			NULL);
-		found = matches_some(selection, &selection->wider, checkpoint);
+		bool found = matches_some(selection, &selection->wider, checkpoint);
 		if (found) {
 			struct pattern narrow = selection->names[index];
 
@@ -481,14 +477,13 @@ void selection_resolve(
 	/* Files may store names in a container, "model.fc.weight", which a sharding plan
 	 * does not have: "fc.weight". The container with its last dot, from the first
 	 * parameter that has one; empty without a plan or if the names are the same. */
-	size_t count;
 	struct fsdp_plan_facts plan;
 
 	selection->prefix = NULL;
 	selection->prefix_size = 0;
 	if (fsdp_sum_count(checkpoint) != 0 || !fsdp_checkpoint_plan(checkpoint, &plan))
 		return;
-	count = fsdp_tensor_count(checkpoint);
+	size_t count = fsdp_tensor_count(checkpoint);
 	for (uint32_t i = 0; i < count && selection->prefix == NULL; i++) {
 		struct fsdp_tensor tensor = fsdp_tensor(checkpoint, i);
 		size_t stored_size, module_size, front;
@@ -710,12 +705,11 @@ int64_t rank_pattern_find(void *context, const char *path)
 	pcre2_match_data *match = pcre2_match_data_create(2, NULL);
 	int64_t rank = INT64_MIN;
 	char digits[16];
-	int groups;
 
 	if (match == NULL)
 		return rank;
-	groups = pcre2_match(pattern->code, (PCRE2_SPTR)path, strlen(path), 0, 0, match,
-		pattern->limits);
+	int groups = pcre2_match(pattern->code, (PCRE2_SPTR)path, strlen(path), 0, 0,
+		match, pattern->limits);
 	if (groups >= 0) {
 		const PCRE2_SIZE *ends = pcre2_get_ovector_pointer(match);
 		size_t group = groups == 1 ? 0 : 1;

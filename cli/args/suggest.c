@@ -411,18 +411,16 @@ void suggest_option(struct usage *usage, const struct arguments *arguments)
 {
 	const struct command *command = arguments->command;
 	char typed[sizeof usage->what], owners[200] = "";
-	const struct option_row *option;
 	const char *name, *instead, *synonym;
-	bool is_long;
 
 	memcpy(typed, usage->what, sizeof typed);
 	name = typed + (typed[1] == '-' ? 2 : 1);
-	is_long = typed[1] != '\0' && typed[2] != '\0';
+	bool is_long = typed[1] != '\0' && typed[2] != '\0';
 	instead = removed_word(typed, command->name);
 	if (instead != NULL)
 		usage_refuse(usage, "", "%s was removed; use %s", typed, instead);
 	synonym = synonym_of(typed);
-	option = is_long ? nearest_option(command, name) : NULL;
+	const struct option_row *option = is_long ? nearest_option(command, name) : NULL;
 	/* The commands that have it. After a single dash a long name is of this one. */
 	for (size_t i = 0; arguments->commands[i] != NULL; i++) {
 		size_t used = strlen(owners);
@@ -570,7 +568,6 @@ char *suggest_near_path(const char *path)
 	size_t size = strlen(path), above;
 	DIR *entries;
 	struct dirent *entry;
-	size_t least;
 
 	/* Up to the first directory that exists. */
 	do {
@@ -588,7 +585,7 @@ char *suggest_near_path(const char *path)
 	if (entries == NULL)
 		return NULL;
 	/* The entry that is most like the name, or "". */
-	least = SIZE_MAX;
+	size_t least = SIZE_MAX;
 	*best = '\0';
 	for (int i = 0; i < MOST_ENTRIES && (entry = readdir(entries)) != NULL; i++) {
 		size_t distance = distance_of(name, entry->d_name);

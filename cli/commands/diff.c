@@ -198,11 +198,10 @@ static struct text unit_text(
 	struct diffing *diffing, unsigned side, const struct fsdp_compare_tensor *tensor)
 {
 	const struct fsdp_checkpoint *checkpoint = diffing->checkpoints[side];
-	struct fsdp_tensor facts;
 
 	if (tensor->tensor == FSDP_NONE) /* from a list, or from a partial result */
 		return (struct text){ NULL, 0 };
-	facts = fsdp_tensor(checkpoint, tensor->tensor);
+	struct fsdp_tensor facts = fsdp_tensor(checkpoint, tensor->tensor);
 	if (facts.unit == FSDP_NONE)
 		return (struct text){ NULL, 0 };
 	return name_text(&diffing->buffers[side], checkpoint,
@@ -323,8 +322,6 @@ static const struct diff_change *diff_change(struct diffing *diffing, size_t ind
 	static const char *const words[DIFF_BITS] = { "dtype", "shape", "role",
 		"placement", "unit", "value", "elements" };
 	struct diff_change *change = &diffing->change;
-	const struct fsdp_compare_tensor *tensor;
-	uint64_t rest;
 
 	if (index >= diffing->facts.changed) {
 		/* Of an entry that is not a tensor. */
@@ -350,8 +347,8 @@ static const struct diff_change *diff_change(struct diffing *diffing, size_t ind
 			change->what[change->what_count++] = text_of(words[bit]);
 	hint_text(&change->pair, change->hint);
 	/* The index of the first element that differs, from its number in C order. */
-	tensor = &change->pair.sides[0];
-	rest = change->pair.elements.first;
+	const struct fsdp_compare_tensor *tensor = &change->pair.sides[0];
+	uint64_t rest = change->pair.elements.first;
 	change->has_first = change->pair.compared && rest != FSDP_UNKNOWN;
 	for (uint32_t i = tensor->dims; change->has_first && i-- > 0;) {
 		change->first[i] = (int64_t)(rest % (uint64_t)tensor->shape[i]);
@@ -811,13 +808,12 @@ static uint64_t hash_line(const struct mixer *mixer, const struct diff_line *lin
 {
 	const char *name = line->name.data;
 	size_t begin = 0, end, size = line->name.size;
-	uint64_t hash;
 
 	while (begin < size && !is_digit(name[begin]))
 		begin++;
 	for (end = begin; end < size && is_digit(name[end]);)
 		end++;
-	hash = mix_text(mixer, 0, text_of(line->what));
+	uint64_t hash = mix_text(mixer, 0, text_of(line->what));
 	hash = mix_text(mixer, hash, text_of(line->hint));
 	hash = mix_text(mixer, hash, (struct text){ name, begin });
 	return mix_text(mixer, hash, (struct text){ name + end, size - end });
@@ -1072,13 +1068,12 @@ static bool choose(void *context, unsigned side, uint32_t tensor, struct fsdp_sp
 static uint32_t dtype_typed(struct text word)
 {
 	char typed[64];
-	size_t found;
 
 	if (word.data == NULL || word.size >= sizeof typed)
 		return 0;
 	memcpy(typed, word.data, word.size);
 	typed[word.size] = '\0';
-	found = dtype_of_word(typed);
+	size_t found = dtype_of_word(typed);
 	return found < fsdp_dtype_count() ? (uint32_t)found : 0;
 }
 

@@ -80,11 +80,10 @@ static bool has_twin(struct exporting *exporting, struct text dict, struct text 
 	const struct fsdp_tensor *tensor)
 {
 	uint32_t found = find_joined(exporting, dict, rest);
-	struct fsdp_tensor other;
 
 	if (found == FSDP_NONE)
 		return false;
-	other = fsdp_tensor(exporting->run->checkpoint, found);
+	struct fsdp_tensor other = fsdp_tensor(exporting->run->checkpoint, found);
 	return other.dims == tensor->dims &&
 	       (other.dims == 0 || memcmp(other.shape, tensor->shape,
 					   other.dims * sizeof *other.shape) == 0);
@@ -298,7 +297,6 @@ bool is_wanted(struct exporting *exporting, uint32_t index)
 {
 	struct run *run = exporting->run;
 	struct fsdp_tensor tensor = fsdp_tensor(run->checkpoint, index);
-	struct text name;
 
 	if (exporting->options->index_only)
 		return true;
@@ -306,7 +304,7 @@ bool is_wanted(struct exporting *exporting, uint32_t index)
 		return false;
 	if (exporting->named != NULL)
 		return exporting->named[index];
-	name = tensor_shown_name(run, &exporting->buffers->name, &tensor);
+	struct text name = tensor_shown_name(run, &exporting->buffers->name, &tensor);
 	return has_role(exporting, &tensor, name) &&
 	       is_of_sort(exporting->options, name) &&
 	       (selection_is_all(exporting->selection) ||
@@ -365,13 +363,12 @@ static const struct option_row OPTIONS[] = {
 static enum fsdp_skip_reason choose(void *context, uint32_t index)
 {
 	struct exporting *exporting = context;
-	struct fsdp_tensor tensor;
 
 	if (is_wanted(exporting, index))
 		return exporting->torn != NULL && exporting->torn[index]
 			       ? FSDP_EXPORT_INCOMPLETE
 			       : FSDP_EXPORT_TAKEN;
-	tensor = fsdp_tensor(exporting->run->checkpoint, index);
+	struct fsdp_tensor tensor = fsdp_tensor(exporting->run->checkpoint, index);
 	return tensor.role == FSDP_ROLE_PARAM || tensor.role == FSDP_ROLE_BUFFER
 		       ? FSDP_EXPORT_SELECTED
 		       : FSDP_EXPORT_ROLE;
@@ -484,7 +481,6 @@ static void find_config(struct exporting *exporting)
 		   *given = exporting->options->config;
 	size_t size = strlen(path);
 	struct stat from, to;
-	bool is_there;
 
 	if (exporting->file != NULL || exporting->to_stdout ||
 		(given == NULL && strcmp(path, "-") == 0))
@@ -498,9 +494,9 @@ static void find_config(struct exporting *exporting)
 		size += size == 0;
 	}
 	exporting->config = given != NULL ? given : copy(exporting->run, path, size);
-	is_there = stat(exporting->config, &from) == 0 &&
-		   stat(exporting->folder, &to) == 0 && from.st_dev == to.st_dev &&
-		   from.st_ino == to.st_ino;
+	bool is_there = stat(exporting->config, &from) == 0 &&
+			stat(exporting->folder, &to) == 0 && from.st_dev == to.st_dev &&
+			from.st_ino == to.st_ino;
 	/* Other files than a named one at a URL were not requested. */
 	if (is_there || (given == NULL && helper_kind(path) == FSDP_REMOTE_FILE &&
 				helper_kind(exporting->config) != FSDP_REMOTE_FOLDER))
@@ -548,7 +544,6 @@ static void refuse_target(struct exporting *exporting)
 	const char *place = answer_place(exporting->run);
 	struct retyped line;
 	struct stat status;
-	bool there;
 
 	if (exporting->options->index_only && place != exporting->run->path) {
 		retyped_line(&line, "export", "--index-only", place, NULL);
@@ -557,7 +552,7 @@ static void refuse_target(struct exporting *exporting)
 	}
 	if (exporting->to_stdout || exporting->options->index_only)
 		return;
-	there = stat(out, &status) == 0;
+	bool there = stat(out, &status) == 0;
 	if (exporting->file == NULL && there && !S_ISDIR(status.st_mode))
 		run_refuse(exporting->run, "one file is written with --to=safetensors",
 			"%s is a file, but export writes a directory", out);
@@ -714,8 +709,6 @@ static void run_export(struct run *run)
 		.form = get_form(options) };
 	const char *what = objection(&exporting);
 	struct typed_names names;
-	size_t count;
-	bool matched;
 
 	exporting.row = (struct row_context){ .run = run, .buffers = exporting.buffers };
 	if (what != NULL)
@@ -737,9 +730,9 @@ static void run_export(struct run *run)
 	}
 	/* A selector without a match, as other commands take it. Without selectors, a
 	 * checkpoint that has nothing to write is a failure. */
-	matched = options->index_only || exporting.named != NULL ||
-		  selection_is_all(exporting.selection);
-	count = fsdp_tensor_count(run->checkpoint);
+	bool matched = options->index_only || exporting.named != NULL ||
+		       selection_is_all(exporting.selection);
+	size_t count = fsdp_tensor_count(run->checkpoint);
 	for (uint32_t i = 0; i < count && !matched; i++)
 		matched = is_wanted(&exporting, i);
 	if (!matched) {
@@ -773,7 +766,6 @@ bool is_exported_index(const char *name)
 static bool writes(const void *values, const char *path, struct written *ret_written)
 {
 	const struct export_options *options = values;
-	bool is_file;
 
 	if (options->index_only) {
 		*ret_written = (struct written){
@@ -783,7 +775,7 @@ static bool writes(const void *values, const char *path, struct written *ret_wri
 	}
 	if (options->out == NULL || options->out[0] == '\0')
 		return false;
-	is_file = get_form(options) != FSDP_EXPORT_HF;
+	bool is_file = get_form(options) != FSDP_EXPORT_HF;
 	*ret_written = (struct written){
 		.path = options->out,
 		.is_file = is_file || strcmp(options->out, "-") == 0,

@@ -100,7 +100,6 @@ static bool is_whole(
 	struct fsdp_elements *elements = NULL;
 	struct fsdp_error *error = NULL;
 	struct fsdp_place place;
-	bool whole;
 
 	/* A tied one has the bytes of another. */
 	if (tensor.alias != FSDP_NONE) {
@@ -113,7 +112,7 @@ static bool is_whole(
 	if (tensor.layout != NULL || tensor.component_count != 0 ||
 		(tensor.flags & FSDP_TENSOR_NO_DATA) != 0)
 		return true;
-	whole = fsdp_elements_open(locator, index, NULL, &elements, &error);
+	bool whole = fsdp_elements_open(locator, index, NULL, &elements, &error);
 	fsdp_elements_close(elements);
 	for (uint32_t i = 0; whole && i < tensor.piece_count; i++)
 		whole = fsdp_piece_locate(
@@ -356,12 +355,11 @@ struct file {
 static const void *each_file(struct subject of, size_t i, void *room)
 {
 	const struct exporting *exporting = of.context;
-	struct fsdp_export_file facts;
 	struct file *file = room;
 
 	if (i >= exporting->file_count)
 		return NULL;
-	facts = fsdp_export_file(exporting->plan, i);
+	struct fsdp_export_file facts = fsdp_export_file(exporting->plan, i);
 	file->path = file_name(exporting, (uint32_t)i);
 	file->bytes = facts.bytes;
 	file->sha256 = hex_text(facts.sha256, file->digits);
@@ -388,12 +386,11 @@ struct left {
 static const void *each_left(struct subject of, size_t i, void *room)
 {
 	const struct exporting *exporting = of.context;
-	struct fsdp_export_skipped facts;
 	struct left *left = room;
 
 	if (i >= exporting->left_count)
 		return NULL;
-	facts = fsdp_export_skipped(exporting->plan, i);
+	struct fsdp_export_skipped facts = fsdp_export_skipped(exporting->plan, i);
 	left->source = facts.source;
 	left->value = facts.value;
 	left->why = fsdp_skip_reason_name(facts.why);
@@ -411,11 +408,10 @@ static struct value get_left_name(struct subject of)
 {
 	struct exporting *exporting = of.context;
 	const struct left *left = of.object;
-	struct fsdp_value value;
 
 	if (left->source != FSDP_NONE)
 		return find_source(of, left->source);
-	value = fsdp_value(exporting->run->checkpoint, left->value);
+	struct fsdp_value value = fsdp_value(exporting->run->checkpoint, left->value);
 	return value_name(
 		entry_shown_name(exporting->run, &exporting->buffers->name, &value));
 }
@@ -670,14 +666,13 @@ void print_export(struct exporting *exporting)
 {
 	struct out *out = exporting->run->out;
 	char size[HUMAN_ROOM];
-	size_t count;
 
 	if (exporting->damaged || !exporting->written) {
 		print_refused(exporting);
 		return;
 	}
 	omit_repaired(exporting);
-	count = exporting->facts.file_count;
+	size_t count = exporting->facts.file_count;
 	if (exporting->options->index_only) {
 		out_values_line(out, NULL, "{}: {} tensor{s} in {} file{s}",
 			value_span(fsdp_export_file(exporting->plan, count - 1).name),

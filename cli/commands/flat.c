@@ -839,7 +839,6 @@ static void find_param(struct ledger *ledger)
 	const char *colon = strrchr(word, ':');
 	struct text name = text_of(word);
 	struct fsdp_flat_entry entry;
-	struct fsdp_flat flat;
 	uint64_t offset;
 	uint32_t unit;
 
@@ -857,7 +856,7 @@ static void find_param(struct ledger *ledger)
 	ledger->unit_count = 1;
 	if (colon == NULL)
 		return;
-	flat = ledger_flat(ledger, unit);
+	struct fsdp_flat flat = ledger_flat(ledger, unit);
 	entry = fsdp_flat_entry(checkpoint, &flat, ledger->only_entry);
 	if (!read_index(colon + 1, &entry, &offset) ||
 		!fsdp_flat_place_of(
@@ -912,7 +911,6 @@ static bool needs_rank(
 static void find_place(struct ledger *ledger)
 {
 	const struct fsdp_checkpoint *checkpoint = ledger->run->checkpoint;
-	struct fsdp_flat flat;
 	uint32_t global, rank;
 	uint64_t offset;
 
@@ -923,7 +921,7 @@ static void find_place(struct ledger *ledger)
 		run_refuse(ledger->run, "fsdp-inspect flat lists them",
 			"--at: the checkpoint has %zu units; choose one with --unit",
 			ledger->unit_count);
-	flat = ledger_flat(ledger, ledger->units[0]);
+	struct fsdp_flat flat = ledger_flat(ledger, ledger->units[0]);
 	rank = fsdp_unit_shard_rank(checkpoint, flat.unit, global);
 	if (rank == FSDP_NONE && global < flat.shards)
 		rank = global;

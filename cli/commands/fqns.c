@@ -332,18 +332,16 @@ static struct text write_key(struct map *map, struct name_buffer *buffer, uint32
 {
 	const struct run *run = map->run;
 	bool bare = map->options->bare;
-	struct fsdp_module module;
 	const char *class_name;
-	uint32_t name;
 	size_t length = 0;
 
 	while (!bare && wrapper_is_folded(run, index))
 		index++;
-	module = fsdp_module(run->checkpoint, index);
+	struct fsdp_module module = fsdp_module(run->checkpoint, index);
 	class_name = bare ? module.class_name : module_shown_class(run, &module);
-	name = bare               ? fsdp_module_torch_prefix(run->checkpoint, index)
-	       : run->common->raw ? module.raw_name
-				  : module.name;
+	uint32_t name = bare ? fsdp_module_torch_prefix(run->checkpoint, index)
+			: run->common->raw ? module.raw_name
+					   : module.name;
 	name_buffer_append(
 		buffer, &length, name_text(&map->buffers->module, run->checkpoint, name));
 	if (class_name != NULL || bare) {
@@ -374,14 +372,12 @@ static bool is_likely(const struct map *map, uint32_t module)
 
 static bool takes_visit(struct map *map, const struct fsdp_module *module, uint32_t index)
 {
-	struct fsdp_unit unit;
-
 	if (module->unit == FSDP_NONE) {
 		bool taken = is_likely(map, index) && takes_name(map, module);
 		map->inferred |= taken;
 		return taken;
 	}
-	unit = fsdp_unit(map->run->checkpoint, module->unit);
+	struct fsdp_unit unit = fsdp_unit(map->run->checkpoint, module->unit);
 	/* A group over several modules lists its parameters once, at the first of them.
 	 */
 	if ((unit.module != index && unit.module != module->same_as) ||
@@ -511,11 +507,10 @@ static bool next_of_visit(struct map *map, struct cursor *cursor)
 {
 	const struct fsdp_checkpoint *checkpoint = map->run->checkpoint;
 	uint32_t index = fsdp_module(checkpoint, cursor->visit).unit;
-	struct fsdp_unit unit;
 
 	if (index == FSDP_NONE)
 		return next_below(map, cursor);
-	unit = fsdp_unit(checkpoint, index);
+	struct fsdp_unit unit = fsdp_unit(checkpoint, index);
 	if (unit.inferred && map->likely != NULL)
 		return next_below(map, cursor);
 	if (cursor->next == unit.fqn_count)
@@ -575,7 +570,6 @@ static bool with_inferred(const struct map *map)
 
 static void fqns_begin_units(struct map *map)
 {
-	bool none;
 	struct fsdp_plan_facts plan;
 
 	if (!selection_is_by_name(map->selection))
@@ -593,8 +587,8 @@ static void fqns_begin_units(struct map *map)
 		run_owns(map->run, map->likely, release_likely);
 	}
 	collect(map);
-	none = map->count == 0 && !map->skipped_fsdp2 &&
-	       !selection_is_all(map->selection);
+	bool none = map->count == 0 && !map->skipped_fsdp2 &&
+		    !selection_is_all(map->selection);
 	if (map->skipped_fsdp2)
 		run_note(map->run,
 			"skipped FSDP2 units: PyTorch's map has FSDP1 units only (omit --bare to list them)");

@@ -488,14 +488,13 @@ static void read_bytes(struct hashing *hashing)
 		.progress = reading_progress,
 		.progress_context = &progress,
 	};
-	bool good;
 
 	progress_begin(run->common, &progress);
-	good = hashing->kind == HASH_STORED
-		       ? fsdp_digests_of_files(run->checkpoint, &options,
-				 &hashing->digests, &run->error)
-		       : fsdp_digests_of_tensors(run->checkpoint, &options,
-				 &hashing->digests, &run->error);
+	bool good = hashing->kind == HASH_STORED
+			    ? fsdp_digests_of_files(run->checkpoint, &options,
+				      &hashing->digests, &run->error)
+			    : fsdp_digests_of_tensors(run->checkpoint, &options,
+				      &hashing->digests, &run->error);
 	run_interrupted(run, progress_end());
 	run_must(run, good);
 	run_owns(run, hashing->digests, release_digests);

@@ -86,8 +86,6 @@ static void print_option(FILE *stream, const struct option_row *row)
 {
 	char left[64], letter[8] = "    ";
 	char text[512];
-	int from;
-	size_t size;
 
 	if (row->letter != '\0')
 		snprintf(letter, sizeof letter, "-%c, ", row->letter);
@@ -95,8 +93,8 @@ static void print_option(FILE *stream, const struct option_row *row)
 		row->argument != NULL ? "=" : "",
 		row->argument != NULL ? row->argument : "");
 	/* Description, then the values and the default. */
-	from = fprintf(stream, "  %-29s ", left);
-	size = (size_t)snprintf(text, sizeof text, "%s", row->help);
+	int from = fprintf(stream, "  %-29s ", left);
+	size_t size = (size_t)snprintf(text, sizeof text, "%s", row->help);
 	for (size_t i = 0; row->words != NULL && row->words[i] != NULL; i++)
 		if (size < sizeof text)
 			size += (size_t)snprintf(text + size, sizeof text - size, "%s%s",
@@ -181,10 +179,9 @@ static void print_outputs(FILE *stream, const struct command *row)
 void help_command(FILE *stream, const struct command *row)
 {
 	const struct topic *topic = topic_find(row->name);
-	int from;
 
 	fprintf(stream, "fsdp-inspect %s - %s\n\n", row->name, row->summary);
-	from = fprintf(stream, "usage: fsdp-inspect %s%s", row->name,
+	int from = fprintf(stream, "usage: fsdp-inspect %s%s", row->name,
 		row->synopsis[0] != '\0' ? " " : "");
 	print_broken(stream, from, row->synopsis);
 	if (topic != NULL)
@@ -334,11 +331,10 @@ static const struct {
 const char *help_topic_name(size_t index)
 {
 	const size_t count = sizeof topics / sizeof *topics;
-	const struct topic *topic;
 
 	if (index < count)
 		return topics[index].name;
-	topic = topic_at(index - count);
+	const struct topic *topic = topic_at(index - count);
 	return topic != NULL ? topic->name : NULL;
 }
 

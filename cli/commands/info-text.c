@@ -145,11 +145,10 @@ static void print_total(
 /* The text of a value; absent if there is none. */
 static struct text setting_of(struct info *info, enum info_setting setting)
 {
-	struct fsdp_value value;
-
 	if (info->settings[setting] == FSDP_NONE)
 		return (struct text){ 0 };
-	value = fsdp_value(info->run->checkpoint, info->settings[setting]);
+	struct fsdp_value value =
+		fsdp_value(info->run->checkpoint, info->settings[setting]);
 	return value.token_count == 1 && value.tokens->kind == FSDP_TOKEN_TEXT
 		       ? text_of_span(value.tokens->text)
 		       : tokens_text(
@@ -414,14 +413,13 @@ static void print_per_rank(struct info *info)
 	uint64_t weights = info->per_rank.weights;
 	bool resumes = info->per_rank.resume != FSDP_UNKNOWN && has_ranks(info);
 	char stored[96] = " on each", mean[HUMAN_ROOM];
-	double more;
 
 	if (balance->groups < 2 || balance->total == 0 ||
 		balance->total == FSDP_UNKNOWN || info->per_rank.stored == FSDP_UNKNOWN)
 		return;
-	more = (double)balance->most * (double)balance->groups / (double)balance->total *
-		       100 -
-	       100;
+	double more = (double)balance->most * (double)balance->groups /
+			      (double)balance->total * 100 -
+		      100;
 	if (!balance->is_even && more < 1)
 		snprintf(stored, sizeof stored, " (balanced)");
 	else if (!balance->is_even)

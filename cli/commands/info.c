@@ -321,9 +321,8 @@ static void below_show(struct run *run)
 	struct below_row *rows = run_memory(run, all, sizeof *rows);
 
 	for (size_t i = 0; i < all; i++) {
-		const char *name;
 		rows[i].path = fsdp_discover_path(run->below, i);
-		name = rows[i].path + strlen(run->path);
+		const char *name = rows[i].path + strlen(run->path);
 		rows[i].name = text_of(name + (*name == '/'));
 		fsdp_remote_expect_directory(helper_remote(), rows[i].path, true);
 	}
@@ -382,12 +381,11 @@ RELEASE(release_unused, fsdp_unused_free)
 static struct fsdp_unused *waste_find(struct run *run, int *status)
 {
 	struct fsdp_unused *waste;
-	const uint32_t *asked;
 	size_t count;
 
 	run_must(run, fsdp_unused_new(run->checkpoint, &waste, &run->error));
 	run_owns(run, waste, release_unused);
-	asked = fsdp_unused_to_locate(waste, &count);
+	const uint32_t *asked = fsdp_unused_to_locate(waste, &count);
 	places_find(run, asked, count, keep_place, waste, status);
 	run_must(run, fsdp_unused_finish(waste, &run->error));
 	return waste;

@@ -145,8 +145,6 @@ static void copy_facts(struct run *run, struct run_candidate *candidate)
 	const struct fsdp_checkpoint *opened = run->checkpoint;
 	struct fsdp_overview *overview;
 	int64_t step, epoch;
-	uint64_t on_disk;
-	const struct fsdp_role_total *roles;
 	uint64_t weights, optimizer, both;
 
 	run_must(run, fsdp_overview_new(opened, &overview, &run->error));
@@ -159,8 +157,8 @@ static void copy_facts(struct run *run, struct run_candidate *candidate)
 		candidate->step_from = "checkpoint";
 	}
 	/* Copies that several ranks stored count with the rest. */
-	on_disk = fsdp_checkpoint_bytes(opened).on_disk;
-	roles = fsdp_overview_facts(overview)->roles;
+	uint64_t on_disk = fsdp_checkpoint_bytes(opened).on_disk;
+	const struct fsdp_role_total *roles = fsdp_overview_facts(overview)->roles;
 	weights = add(roles[FSDP_ROLE_PARAM].bytes, roles[FSDP_ROLE_BUFFER].bytes);
 	optimizer = roles[FSDP_ROLE_OPTIM].bytes;
 	both = add(weights, optimizer);
@@ -204,7 +202,6 @@ static bool open_path(struct examined *one, const char *path,
 	struct fsdp_checkpoint **ret_checkpoint, struct fsdp_error **ret_error)
 {
 	struct fsdp_options options = run_opens(&one->run);
-	bool opened;
 
 	options.look_beside = options.keep_failed = true;
 	if (one->level < FSDP_LEVEL_HEADERS)
@@ -227,7 +224,7 @@ static bool open_path(struct examined *one, const char *path,
 	one->run.first.omission = one->run.collected->omission_count;
 	*ret_checkpoint = NULL;
 	*ret_error = NULL;
-	opened = fsdp_checkpoint_open(&path, 1, &options, ret_checkpoint, ret_error);
+	bool opened = fsdp_checkpoint_open(&path, 1, &options, ret_checkpoint, ret_error);
 	if (*ret_checkpoint != NULL)
 		run_owns(&one->run, *ret_checkpoint, release_checkpoint);
 	if (!opened &&
@@ -838,10 +835,8 @@ static void add_below(
 	struct latest *latest, const struct fsdp_discover *below, uint32_t input)
 {
 	for (size_t i = 0; i < fsdp_discover_count(below); i++) {
-		struct run_candidate *added;
-
 		add_candidate(latest, fsdp_discover_path(below, i), input);
-		added = &latest->candidates[latest->count - 1];
+		struct run_candidate *added = &latest->candidates[latest->count - 1];
 		added->is_lone = fsdp_discover_is_lone(below, i, &added->plan);
 	}
 }
@@ -854,7 +849,6 @@ static void look_in(struct latest *latest, const char *path, uint32_t input)
 	struct fsdp_discover *below;
 	struct fsdp_tracker from;
 	bool has_steps = false;
-	uint64_t unread;
 
 	run_must(run, fsdp_discover_new_run(path, &options, &below, NULL));
 	run_owns(run, below, release_discover);
@@ -880,7 +874,7 @@ static void look_in(struct latest *latest, const char *path, uint32_t input)
 		latest->candidates[i].by_name =
 			has_steps ? name->step >= 0 : name->epoch >= 0;
 	}
-	unread = fsdp_discover_unread(below);
+	uint64_t unread = fsdp_discover_unread(below);
 	latest->is_blind |= unread > 0 && fsdp_discover_count(below) == 0;
 	if (unread > 0)
 		run_failure(run, "system", NULL,
@@ -902,12 +896,11 @@ static void candidates_find(struct latest *latest)
 	latest->folders = run_memory(latest->run, count, sizeof *latest->folders);
 	for (size_t i = 0; i < count; i++) {
 		struct text typed = collected->inputs[i].path;
-		const char *path;
 
 		/* Names of files below it have a slash of their own. */
 		while (typed.size > 1 && typed.data[typed.size - 1] == '/')
 			typed.size--;
-		path = text_copy(typed).data;
+		const char *path = text_copy(typed).data;
 		(path_is_folder(path) ? look_in : add_candidate)(
 			latest, path, (uint32_t)i);
 	}
@@ -1380,7 +1373,6 @@ static void run_latest(struct run *run)
 		.main = true,
 		.rows_only = true,
 		.view = options->all ? VIEW_ALL : VIEW_EXPLAIN };
-	int status;
 
 	*latest = (struct latest){ .run = run,
 		.options = options,
@@ -1390,7 +1382,7 @@ static void run_latest(struct run *run)
 	candidates_find(latest);
 	check_inputs(latest);
 	trackers_check(latest);
-	status = status_of(latest);
+	int status = status_of(latest);
 	/* An unreadable one may be newer than its name shows, and good. */
 	for (size_t i = 0; i < latest->count; i++) {
 		const struct run_candidate *candidate = &latest->candidates[i];

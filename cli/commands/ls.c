@@ -127,13 +127,11 @@ static bool lists_groups(
 
 static bool takes(struct listing *listing, uint32_t index)
 {
-	struct fsdp_tensor tensor;
-	struct text name;
-
 	if (selection_is_all(listing->selection) && listing->run->select->depth < 0)
 		return true;
-	tensor = fsdp_tensor(listing->run->checkpoint, index);
-	name = tensor_shown_name(listing->run, &listing->buffers->name, &tensor);
+	struct fsdp_tensor tensor = fsdp_tensor(listing->run->checkpoint, index);
+	struct text name =
+		tensor_shown_name(listing->run, &listing->buffers->name, &tensor);
 	return (lists_groups(listing->options, listing->run->select) ||
 		       select_reaches(listing->run->select, span_of_text(name))) &&
 	       selection_takes_tensor(listing->selection, listing->run->checkpoint, index,
@@ -211,14 +209,13 @@ static void listing_show(struct listing *listing, const struct list *list, unsig
 	const struct column *items = &list->answer->fields[0];
 	const struct table like = { .key = items->name, .main = true, .view = view };
 	size_t head = head_of(run, listing->row_count);
-	bool reads;
 	uint32_t order;
 
 	record_table_init(table, &like, items->of, &listing->row);
 	choose_columns(run, table);
 	if (listing->wide && items->of != &entry_record)
 		listing->states = states_of_all(run);
-	reads = list->locate != NULL && columns_read(run, table);
+	bool reads = list->locate != NULL && columns_read(run, table);
 	if (reads && !list->locates_sorted)
 		list->locate(listing);
 	sort_rows(run, table, NULL, list->object_of, listing, listing->rows,
@@ -351,7 +348,6 @@ static const void *group_at(void *context, uint32_t row, uint32_t *ret_order)
 	struct listing *listing = context;
 	struct listed_group *listed = &listing->group;
 	uint32_t keys[2];
-	uint64_t bytes;
 
 	listed->group = listing_group(listing, row, &keys[1]);
 	keys[0] = listed->group.key;
@@ -367,7 +363,7 @@ static const void *group_at(void *context, uint32_t row, uint32_t *ret_order)
 			listed->missing |=
 				listing->stored != NULL && !listing->stored[keys[i]];
 	}
-	bytes = listed->group.bytes;
+	uint64_t bytes = listed->group.bytes;
 	if (listing->bytes == 0 || listing->bytes == FSDP_UNKNOWN ||
 		bytes == FSDP_UNKNOWN)
 		snprintf(listed->percent, sizeof listed->percent, "-");
@@ -599,12 +595,11 @@ __attribute__((format(printf, 3, 4))) static void skip(
 	struct record_table *table = &listing->table;
 	size_t used = strlen(listing->same), room = sizeof listing->same - used;
 	va_list arguments;
-	int size;
 
 	table->table.omitted |= UINT64_C(1) << record_table_find(table, name);
 	if (format == NULL)
 		return;
-	size = snprintf(listing->same + used, room, "%s",
+	int size = snprintf(listing->same + used, room, "%s",
 		used == 0 ? "; all listed tensors: " : ", ");
 	if (size < 0 || (size_t)size >= room)
 		return;

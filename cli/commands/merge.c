@@ -82,13 +82,11 @@ static bool has_note(const struct part_result *result, struct fsdp_span note)
 static void run_merge(struct run *run)
 {
 	struct joined_parts joined = { .parts = run->path_count };
-	const struct command *command;
-	const char *unfit;
 	struct fsdp_document_value notes;
 
 	parts_open(&joined, run);
-	command = joined.results->command;
-	unfit = run_answer_as(run, command);
+	const struct command *command = joined.results->command;
+	const char *unfit = run_answer_as(run, command);
 	if (unfit != NULL)
 		run_refuse(run, "fsdp-inspect help outputs", "%s has no output %s",
 			command->name, unfit);

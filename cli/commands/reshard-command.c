@@ -583,13 +583,12 @@ static void describe(struct resharding *resharding)
 	struct fsdp_reshard *reshard;
 	struct fsdp_kind kind;
 	struct fsdp_mesh mesh;
-	bool good;
 
 	run_must(run, fsdp_overview_new(checkpoint, &overview, &run->error));
 	resharding->is = (struct ways){ .world = world != FSDP_NONE ? world : 1,
 		.tp = FSDP_ABSENT };
 	resharding->most_now = fsdp_overview_facts(overview)->resume_bytes;
-	good = fsdp_checkpoint_classify(
+	bool good = fsdp_checkpoint_classify(
 		checkpoint, fsdp_overview_facts(overview), &kind, &run->error);
 	fsdp_overview_free(overview);
 	run_must(run, good);
@@ -689,14 +688,13 @@ static void run_reshard(struct run *run)
 		.key = "ranks", .main = true, .rows_only = true
 	};
 	struct resharding *resharding = run_memory(run, 1, sizeof *resharding);
-	const char *typed;
 	int64_t dim = FSDP_RESHARD_AUTO, tp;
 
 	resharding->run = run;
 	resharding->options = run->options;
 	resharding->buffers = run_memory(run, 1, sizeof *resharding->buffers);
 	read_world(resharding);
-	typed = resharding->options->shard_dim;
+	const char *typed = resharding->options->shard_dim;
 	if (strcmp(typed, "auto") != 0 &&
 		!option_integer(typed, 0, FSDP_DIMS_MAX - 1, &dim))
 		run_refuse(run, "example: --shard-dim=1",

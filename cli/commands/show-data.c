@@ -35,12 +35,11 @@ static bool parse_number(
 static bool parse_slice(const char *text, size_t size, struct element_slice *ret_slice)
 {
 	const char *colon = memchr(text, ':', size);
-	size_t front;
 
 	*ret_slice = (struct element_slice){ .has_start = false };
 	if (colon == NULL)
 		return false;
-	front = (size_t)(colon - text);
+	size_t front = (size_t)(colon - text);
 	return parse_number(text, front, &ret_slice->has_start, &ret_slice->start) &&
 	       parse_number(
 		       colon + 1, size - front - 1, &ret_slice->has_end, &ret_slice->end);

@@ -85,8 +85,6 @@ static void read_elements(struct show *show, struct item *item)
 	struct fsdp_error *error = NULL;
 	uint64_t wanted = 0;
 	bool cut;
-	struct text name;
-	char *message;
 
 	if (!elements_are_stored(tensor))
 		return;
@@ -107,8 +105,8 @@ static void read_elements(struct show *show, struct item *item)
 		run_fail(run, error);
 	run_owns(run, error, release_error);
 	/* The rest of the answer is still valid. */
-	name = tensor_shown_name(run, &show->buffers->name, tensor);
-	message = place_error_text(run, error);
+	struct text name = tensor_shown_name(run, &show->buffers->name, tensor);
+	char *message = place_error_text(run, error);
 	run_failure(run, fsdp_error_code_name(fsdp_error_code(error)),
 		fsdp_error_hint(error), "%s (elements of %.*s)", message, (int)name.size,
 		name.data);
@@ -174,15 +172,14 @@ static bool write_elements(struct show *show, uint32_t index,
 	struct fsdp_repeats *repeats = NULL;
 	struct fsdp_span bytes = { NULL, 1 };
 	uint64_t size = UINT64_MAX;
-	bool good;
 
 	if (__builtin_mul_overflow(
 		    options->count, fsdp_dtype(tensor.dtype)->storage_bytes, &size))
 		size = UINT64_MAX;
-	good = fsdp_repeats_new(checkpoint, &repeats, ret_error) &&
-	       fsdp_repeats_take(repeats, index, size, ret_error) &&
-	       fsdp_elements_open(
-		       run_locator(show->run), index, options, &elements, ret_error);
+	bool good = fsdp_repeats_new(checkpoint, &repeats, ret_error) &&
+		    fsdp_repeats_take(repeats, index, size, ret_error) &&
+		    fsdp_elements_open(
+			    run_locator(show->run), index, options, &elements, ret_error);
 	while (good && bytes.size > 0) {
 		good = fsdp_elements_next(elements, &bytes, ret_error);
 		if (good && bytes.size > 0)

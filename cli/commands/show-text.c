@@ -446,14 +446,12 @@ static void print_what_it_is(struct show *show, const struct item *item)
 static void print_module(struct show *show, const struct fsdp_tensor *tensor)
 {
 	const struct fsdp_checkpoint *checkpoint = show->run->checkpoint;
-	struct fsdp_module module;
-	const char *class_name;
 	struct text name = { NULL, 0 };
 
 	if (tensor->module == FSDP_NONE)
 		return;
-	module = fsdp_module(checkpoint, tensor->module);
-	class_name = module_shown_class(show->run, &module);
+	struct fsdp_module module = fsdp_module(checkpoint, tensor->module);
+	const char *class_name = module_shown_class(show->run, &module);
 	if (tensor->unit != FSDP_NONE) {
 		struct fsdp_unit unit = fsdp_unit(checkpoint, tensor->unit);
 

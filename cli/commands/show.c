@@ -109,11 +109,10 @@ static void print_missing(struct show *show, const char *word)
 static void add_item(struct show *show, uint32_t index, enum item_kind is)
 {
 	static const char *const kinds[] = { "tensor", "value", "module" };
-	struct item *item;
 
 	show->items =
 		run_grown(show->run, show->items, show->item_count, sizeof *show->items);
-	item = &show->items[show->item_count++];
+	struct item *item = &show->items[show->item_count++];
 	*item = (struct item){ .index = index, .is = is, .kind = kinds[is] };
 	if (is == ITEM_VALUE)
 		item->value = fsdp_value(show->run->checkpoint, index);
@@ -146,7 +145,6 @@ static void find_tied(struct show *show, const char *word)
 {
 	struct run *run = show->run;
 	struct fsdp_tied_weights tie;
-	struct text name;
 
 	run_must(run, fsdp_tied_weights_find(
 			      run->checkpoint, span_of_text(text_of(word)), &tie, NULL));
@@ -154,7 +152,7 @@ static void find_tied(struct show *show, const char *word)
 		print_missing(show, word);
 		return;
 	}
-	name = name_text(
+	struct text name = name_text(
 		&show->buffers->name, run->checkpoint, tensor_at(show, tie.tensor).name);
 	run_note(run, "%s is not stored: %s ties it to %.*s, which is shown", word,
 		tie.declared ? "its file" : "tie_word_embeddings of the configuration",
@@ -231,7 +229,6 @@ RELEASE(release_replicas, fsdp_replicas_free)
 static void list_pieces(struct show *show)
 {
 	struct run *run = show->run;
-	const struct place_facts *place;
 	struct piece_facts *next;
 	struct fsdp_replicas *replicas;
 	size_t count = 0, at = 0;
@@ -244,7 +241,7 @@ static void list_pieces(struct show *show)
 	for (size_t i = 0; i < show->item_count; i++)
 		for (uint32_t k = 0; k < show->items[i].tensor.piece_count; k++)
 			wanted[at++] = show->items[i].tensor.first_piece + k;
-	place = places_list(run, wanted, count, &show->status);
+	const struct place_facts *place = places_list(run, wanted, count, &show->status);
 	run_must(run, fsdp_replicas_new(run->checkpoint, &replicas, &run->error));
 	run_owns(run, replicas, release_replicas);
 	for (size_t i = 0; i < show->item_count; i++) {
@@ -341,13 +338,12 @@ static void run_show(struct run *run)
 		next += show.items[i].component_count;
 	}
 	/* The parameter of each state that was asked for. */
-	struct state_of *owners;
 	bool is_wanted = false;
 
 	for (size_t i = 0; i < show.wanted_count; i++)
 		is_wanted |= show.items[i].is == ITEM_TENSOR &&
 			     show.items[i].tensor.role == FSDP_ROLE_OPTIM;
-	owners = is_wanted ? states_of_all(show.run) : NULL;
+	struct state_of *owners = is_wanted ? states_of_all(show.run) : NULL;
 	for (size_t i = 0; i < show.wanted_count; i++)
 		if (show.items[i].is == ITEM_TENSOR)
 			show.items[i].tensor = tensor_of_owner(show.run->checkpoint,

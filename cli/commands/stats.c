@@ -277,16 +277,14 @@ static void stats_show(struct counting *counting)
 		.view = counting->options->hist ? WITH_HIST : WITHOUT_HIST };
 	size_t head = head_of(run, counting->row_count);
 	struct record_table table;
-	const char *common;
-	uint64_t *omitted;
 
 	record_table_init(&table, &like, of, NULL);
 	choose_columns(run, &table);
 	sort_rows(run, &table, NULL, object_of, counting, counting->rows,
 		counting->row_count);
-	common = common_dtype(counting, head);
+	const char *common = common_dtype(counting, head);
 	/* What is the same in each row is written once below the table. */
-	omitted = &table.table.omitted;
+	uint64_t *omitted = &table.table.omitted;
 	if (counting->run->select->columns.count <= 0) {
 		if (common != NULL)
 			*omitted |= UINT64_C(1) << record_table_find(&table, "dtype");
@@ -414,10 +412,9 @@ static void read_numbers(struct counting *counting)
 		.progress = reading_progress,
 		.progress_context = &counting->progress,
 	};
-	bool good;
 
 	progress_begin(run->common, &counting->progress);
-	good = fsdp_statistics_new(
+	bool good = fsdp_statistics_new(
 		run->checkpoint, &options, &counting->statistics, &run->error);
 	run_interrupted(run, progress_end());
 	run_must(run, good);

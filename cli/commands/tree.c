@@ -43,11 +43,10 @@ struct tree {
 static struct text below_parent(struct tree *tree, struct text name, size_t index)
 {
 	const struct shown_visit *shown = &tree->modules.shown[index];
-	struct text parent;
 
 	if (shown->parent == FSDP_NONE)
 		return name;
-	parent = module_tree_name(&tree->modules, &tree->buffers->raw,
+	struct text parent = module_tree_name(&tree->modules, &tree->buffers->raw,
 		tree->modules.shown[shown->parent].module);
 	if (parent.size == 0 || name.size < parent.size + 1 ||
 		memcmp(name.data, parent.data, parent.size) != 0 ||

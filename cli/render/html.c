@@ -77,12 +77,11 @@ static void write_base64(struct base64 *base64, const unsigned char *data, size_
 
 	for (size_t i = 0; i < size; i++) {
 		const unsigned char *three = base64->rest;
-		char *room;
 
 		base64->rest[base64->count++] = data[i];
 		if (base64->count < 3)
 			continue;
-		room = writer_room(base64->to, 4);
+		char *room = writer_room(base64->to, 4);
 		room[0] = digits[three[0] >> 2];
 		room[1] = digits[(three[0] & 3) << 4 | three[1] >> 4];
 		room[2] = digits[(three[1] & 15) << 2 | three[2] >> 6];

@@ -142,11 +142,9 @@ static struct value given_value(const struct column *field, struct subject of)
 
 struct value field_value(const struct column *field, struct subject of)
 {
-	struct value value;
-
 	if (!field->null)
 		return given_value(field, of);
-	value = given_value(field, of);
+	struct value value = given_value(field, of);
 	return value.type == VALUE_ABSENT ? value_null() : value;
 }
 
@@ -482,11 +480,10 @@ const char *severity_name(unsigned severity)
 int compare_findings(const void *left, const void *right)
 {
 	const struct finding *const *a = left, *const *b = right;
-	int order;
 
 	if ((*a)->severity != (*b)->severity)
 		return (*a)->severity > (*b)->severity ? -1 : 1;
-	order = strcmp((*a)->rule, (*b)->rule);
+	int order = strcmp((*a)->rule, (*b)->rule);
 	return order != 0 ? order : (*a > *b) - (*a < *b);
 }
 

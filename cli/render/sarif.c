@@ -340,11 +340,10 @@ static void end(struct out *out, const struct out_footer *footer)
 {
 	struct findings_out *findings = findings_out_of(out);
 	struct writer *to = &findings->stream;
-	size_t rules;
 
 	writer_text(to,
 		"{\"$schema\":\"https://json.schemastore.org/sarif-2.1.0.json\",\"version\":\"2.1.0\",\"runs\":[{");
-	rules = write_tool(findings);
+	size_t rules = write_tool(findings);
 	write_invocation(to, findings->header.provenance, footer);
 	writer_text(to, ",\"columnKind\":\"unicodeCodePoints\"");
 	const struct finding **sorted =

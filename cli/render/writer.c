@@ -95,15 +95,13 @@ char *memory_text(const char *text)
 char *memory_vformat(const char *format, va_list arguments)
 {
 	va_list again;
-	char *text;
-	int size;
 
 	va_copy(again, arguments);
-	size = vsnprintf(NULL, 0, format, again);
+	int size = vsnprintf(NULL, 0, format, again);
 	va_end(again);
 	if (size < 0)
 		memory_fail();
-	text = memory_new((size_t)size + 1, 1);
+	char *text = memory_new((size_t)size + 1, 1);
 	vsnprintf(text, (size_t)size + 1, format, arguments);
 	return text;
 }
@@ -111,10 +109,9 @@ char *memory_vformat(const char *format, va_list arguments)
 char *memory_format(const char *format, ...)
 {
 	va_list arguments;
-	char *text;
 
 	va_start(arguments, format);
-	text = memory_vformat(format, arguments);
+	char *text = memory_vformat(format, arguments);
 	va_end(arguments);
 	return text;
 }

@@ -223,7 +223,6 @@ bool temporary_open(struct temporary *temporary, const char *target)
 {
 	struct stat status;
 	sigset_t before;
-	bool good;
 
 	*temporary = (struct temporary){ .descriptor = -1 };
 	if (stat(target, &status) == 0 && !S_ISREG(status.st_mode)) {
@@ -235,7 +234,7 @@ bool temporary_open(struct temporary *temporary, const char *target)
 		return false;
 	block_signals(&before);
 	install_handlers();
-	good = create(temporary);
+	bool good = create(temporary);
 	release_signals(&before);
 	return good;
 }
@@ -243,11 +242,9 @@ bool temporary_open(struct temporary *temporary, const char *target)
 /* The last that is done to it: gives it its name or removes it. An errno, or 0. */
 static int close_temporary(const struct temporary *temporary, bool name)
 {
-	int error;
-
 	if (name && rename(temporary->path, temporary->target) == 0)
 		return 0;
-	error = name ? errno : 0;
+	int error = name ? errno : 0;
 	unlink(temporary->path);
 	return error;
 }
@@ -257,13 +254,12 @@ static int close_temporary(const struct temporary *temporary, bool name)
 static int obey(struct owner_request request)
 {
 	struct temporary *at = unfinished;
-	int error;
 
 	while (at != NULL && at->number != request.number)
 		at = at->next;
 	if (at == NULL)
 		return ENOENT;
-	error = close_temporary(at, request.name != 0);
+	int error = close_temporary(at, request.name != 0);
 	list_remove(at);
 	return error;
 }
@@ -313,11 +309,10 @@ bool temporary_hand_over(void)
 		return false;
 	if (pipe2(back, O_CLOEXEC) == 0) {
 		sigset_t before;
-		pid_t child;
 		/* It is not waited for: it is gone when its end of the pipe is. */
 		signal(SIGCHLD, SIG_IGN);
 		block_signals(&before);
-		child = fork();
+		pid_t child = fork();
 		if (child == 0) {
 			close(there[1]);
 			close(back[0]);

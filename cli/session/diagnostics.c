@@ -127,11 +127,9 @@ struct text collected_hint(const char *code)
 void collected_error(
 	struct collected *collected, const struct fsdp_error *error, uint32_t input)
 {
-	struct failure *failure;
-
 	if (error == NULL || fsdp_error_code(error) == FSDP_ERROR_MEMORY)
 		memory_fail();
-	failure = collected_failure(
+	struct failure *failure = collected_failure(
 		collected, fsdp_error_code_name(fsdp_error_code(error)));
 	failure->input = input;
 	failure->rule = fsdp_error_rule(error);
@@ -964,11 +962,10 @@ void write_usage_error(FILE *stream, char *const *words, const struct command *c
 	const struct out_footer footer = {
 		.status = STATUS_FAILED, .failures = &failure, .failure_count = 1
 	};
-	struct out *out;
 
 	if (format == NULL)
 		return;
-	out = out_new(out_format_find(format), stream, &looks);
+	struct out *out = out_new(out_format_find(format), stream, &looks);
 	out_begin(out, &header);
 	out_end(out, &footer);
 	(void)out_finish(out);

@@ -39,14 +39,13 @@ unsigned jobs_wanted(const struct common_options *common)
 static void note_plan(struct session *session, const struct fsdp_checkpoint *checkpoint)
 {
 	struct fsdp_plan_facts plan;
-	uint32_t record;
 
 	if (!fsdp_checkpoint_plan(checkpoint, &plan) || plan.path == NULL)
 		return;
 	/* Without a checkpoint it is the input itself. */
 	if (session->inputs->has_no_checkpoint)
 		return;
-	record = collected_input(&session->collected, memory_text(plan.path),
+	uint32_t record = collected_input(&session->collected, memory_text(plan.path),
 		plan.from != NULL ? plan.from : "plan");
 	session->collected.inputs[record].found = plan.found;
 	if (plan.found && !session->command->shows_plan)
@@ -192,12 +191,10 @@ static void refuse_below(struct session *session, const struct fsdp_discover *be
 static void report_skipped(struct session *session, const char *path, uint32_t input,
 	uint64_t count, const char *what, const char *first)
 {
-	struct failure *failure;
-
 	if (count == 0)
 		return;
 	session->status = status_worse(session->status, STATUS_PARTIAL);
-	failure = collected_fail(&session->collected, "system", NULL,
+	struct failure *failure = collected_fail(&session->collected, "system", NULL,
 		"%" PRIu64 " %s%s%s", count, what, first[0] != '\0' ? ": " : "", first);
 	failure->path = text_new(path);
 	failure->input = input;
@@ -244,11 +241,10 @@ static struct text find_variant(const struct fsdp_discover *below, const char *p
 			continue;
 		for (size_t k = 0; k < sizeof stems / sizeof *stems; k++) {
 			const char *begin = path + size + 1 + strlen(stems[k]);
-			size_t length;
 
 			if (strncmp(path + size + 1, stems[k], strlen(stems[k])) != 0)
 				continue;
-			length = strcspn(begin, "./");
+			size_t length = strcspn(begin, "./");
 			if (length > 0 && (strcmp(begin + length, ".safetensors") == 0 ||
 						  strcmp(begin + length, ".bin") == 0))
 				return (struct text){ begin, length };
@@ -328,12 +324,11 @@ static bool look_below(struct session *session, const char *path, uint32_t input
 {
 	struct fsdp_options options = session->inputs->options;
 	struct fsdp_discover *below;
-	size_t count;
 
 	if (!fsdp_discover_new(path, &options, &below, NULL))
 		memory_fail();
 	memory_owns(below, release_discover);
-	count = fsdp_discover_count(below);
+	size_t count = fsdp_discover_count(below);
 	if (count > 0) {
 		uint64_t unread = fsdp_discover_unread(below);
 
@@ -419,13 +414,12 @@ static bool open_paths(struct session *session, const char *const *paths, size_t
 	const struct fsdp_options *options, struct fsdp_checkpoint **ret_checkpoint,
 	struct fsdp_error **ret_error)
 {
-	bool opened;
-
 	*ret_checkpoint = NULL;
 	*ret_error = NULL;
 	session->checkpoints = memory_grown(session->checkpoints,
 		session->checkpoint_count, sizeof *session->checkpoints);
-	opened = fsdp_checkpoint_open(paths, count, options, ret_checkpoint, ret_error);
+	bool opened =
+		fsdp_checkpoint_open(paths, count, options, ret_checkpoint, ret_error);
 	if (*ret_checkpoint != NULL)
 		session->checkpoints[session->checkpoint_count++] = *ret_checkpoint;
 	if (!opened && *ret_error == NULL)
@@ -643,14 +637,12 @@ bool session_read_recordings(struct session *session, struct run *run)
 		.folder = session->inputs->is_folder,
 	};
 	struct fsdp_error *error = NULL;
-	const char *path;
-	bool good;
 
 	if (session->command->prepare != NULL &&
 		!session->command->prepare(run, &options))
 		return false;
 	progress_begin(common, &progress);
-	good = fsdp_recordings_read(
+	bool good = fsdp_recordings_read(
 		paths->items, paths->count, &options, &session->recordings, &error);
 	session->interrupted = progress_end();
 	run->recordings = session->recordings;
@@ -681,7 +673,7 @@ bool session_read_recordings(struct session *session, struct run *run)
 		}
 		return true;
 	}
-	path = error != NULL ? fsdp_error_path(error) : NULL;
+	const char *path = error != NULL ? fsdp_error_path(error) : NULL;
 	collected_own_error(
 		&session->collected, error, path != NULL ? input_of(session, path) : 0);
 	session_name_file(session, path);

@@ -250,15 +250,13 @@ static bool kept_place(const char *file, struct stat *ret_folder, const char **r
 	size_t *ret_size)
 {
 	size_t end = strlen(file), begin;
-	char *folder;
-	bool good;
 
 	while (end > 1 && file[end - 1] == '/')
 		end--;
 	for (begin = end; begin > 0 && file[begin - 1] != '/';)
 		begin--;
-	folder = begin == 0 ? memory_text(".") : memory_copy(file, begin);
-	good = stat(folder, ret_folder) == 0;
+	char *folder = begin == 0 ? memory_text(".") : memory_copy(file, begin);
+	bool good = stat(folder, ret_folder) == 0;
 	memory_free(folder);
 	*ret_name = file + begin;
 	*ret_size = end - begin;
@@ -413,11 +411,9 @@ static bool is_below(const struct kept *kept, char *real)
 /* Of a path without links but in its last part, or NULL. Cuts it. */
 static enum kept_why compare_kept(const struct kept *kept, char *real)
 {
-	char *stem;
-
 	if (real == NULL)
 		return KEPT_NOT;
-	stem = memory_text(real);
+	char *stem = memory_text(real);
 	make_stem(stem);
 	if (is_below(kept, real))
 		return KEPT_READ;
@@ -709,11 +705,9 @@ static void keep_options(
 void outputs_keep_files(struct outputs *outputs, const struct fsdp_checkpoint *checkpoint,
 	const char *folder)
 {
-	size_t count;
-
 	if (outputs->keeper != NULL)
 		outputs = outputs->keeper;
-	count = guards(outputs) ? fsdp_file_count(checkpoint) : 0;
+	size_t count = guards(outputs) ? fsdp_file_count(checkpoint) : 0;
 
 	for (size_t i = 0; i < count; i++) {
 		struct fsdp_span path = fsdp_file(checkpoint, i).path;

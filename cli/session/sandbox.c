@@ -450,11 +450,10 @@ void sandbox_allow(struct sandbox *sandbox, const char *path)
 	uint64_t rights = READ_FILE | READ_DIR;
 	char folder[PATH_MAX];
 	struct stat status;
-	bool missing;
 
 	if (sandbox->rules == -1 || strlen(path) >= sizeof folder)
 		return;
-	missing = stat(path, &status) != 0;
+	bool missing = stat(path, &status) != 0;
 	strcpy(folder, path);
 	if (missing || !S_ISDIR(status.st_mode)) {
 		allow_below(sandbox->rules, path, rights, 0);

@@ -104,18 +104,16 @@ void run_failure(
 {
 	struct session *session = run->session;
 	bool typed = strcmp(code, "usage") == 0;
-	struct failure *failure;
 	va_list arguments;
-	char *message;
 
 	session->status = status_worse(session->status, STATUS_PARTIAL);
 	run->status = status_worse(run->status, STATUS_PARTIAL);
 	va_start(arguments, format);
-	message = memory_vformat(format, arguments);
+	char *message = memory_vformat(format, arguments);
 	va_end(arguments);
 	if (typed && collected_has_failure(&session->collected, code, message))
 		return;
-	failure = collected_failure(&session->collected, code);
+	struct failure *failure = collected_failure(&session->collected, code);
 	failure->message = text_of(message);
 	failure->hint = hint != NULL ? text_of(memory_text(hint)) : collected_hint(code);
 	/* A typing error is not a fault of the checkpoint. */
@@ -220,11 +218,9 @@ void *run_memory(struct run *run, size_t count, size_t size)
 
 void *run_grown(struct run *run, void *items, size_t count, size_t size)
 {
-	void *more;
-
 	if ((count & (count - 1)) != 0)
 		return items;
-	more = run_memory(run, 2 * count, size);
+	void *more = run_memory(run, 2 * count, size);
 	if (count > 0)
 		memcpy(more, items, count * size);
 	return more;
@@ -234,11 +230,10 @@ bool run_try(struct run *run, void (*step)(struct run *run))
 {
 	struct session *session = run->session;
 	jmp_buf end, *outer = session->end, *before = memory_escape(&end);
-	int code;
 
 	session->end = &end;
 	session->error = NULL;
-	code = setjmp(end);
+	int code = setjmp(end);
 	if (code == 0)
 		step(run);
 	session->end = outer;
@@ -713,11 +708,9 @@ static bool check_below(struct session *session, struct run *run, size_t parent)
 	for (size_t i = 0; i < count; i++)
 		fsdp_remote_expect_directory(helper_remote(), listed[i].path, true);
 	for (size_t i = 0; good && i < count; i++) {
-		uint32_t input;
-
 		if (was_read(collected, listed[i].path))
 			continue;
-		input = collected_input(collected, listed[i].path, "checkpoint");
+		uint32_t input = collected_input(collected, listed[i].path, "checkpoint");
 		collected->inputs[input].found = true;
 		good = check_inputs(session, run, &listed[i].path, 1, input);
 		status = status_worse(status, run->status);
@@ -784,7 +777,6 @@ static void answer_each(struct session *session)
 		memory_new(session->inputs->paths.count, sizeof *opened);
 	size_t failures, notes, totals;
 	bool any = false;
-	int status;
 	struct out *out = session->outputs->out;
 	bool some = false;
 
@@ -794,7 +786,7 @@ static void answer_each(struct session *session)
 	failures = session->collected.failure_count;
 	notes = session->collected.notes.count;
 	totals = session->collected.totals.count;
-	status = session->status;
+	int status = session->status;
 	if (any) {
 		begin(session, true);
 		out_array_begin(out, "checkpoints");
@@ -827,7 +819,6 @@ static void end(struct session *session)
 		.offset = UINT64_MAX,
 		.message = { "out of memory", sizeof "out of memory" - 1 },
 	};
-	struct out_footer footer;
 
 	if (session->out_of_memory) {
 		session->status = STATUS_FAILED;
@@ -838,7 +829,7 @@ static void end(struct session *session)
 		return;
 	if (!session->begun)
 		begin(session, false);
-	footer = (struct out_footer){
+	struct out_footer footer = (struct out_footer){
 		.status = session->status,
 		.interrupted = session->interrupted != 0,
 		.broken = session->out_of_memory,
@@ -879,12 +870,11 @@ static void hint_near(struct session *session)
 	for (size_t i = 0; i < session->collected.failure_count; i++) {
 		struct failure *failure = &session->collected.failures[i];
 		const char *path = failure->path.data, *near;
-		bool is_input;
 
 		if (failure->hint.data != NULL || path == NULL)
 			continue;
 		near = near_of(&inputs->paths, &inputs->near, path);
-		is_input = near != NULL;
+		bool is_input = near != NULL;
 		if (!is_input)
 			near = near_of(&inputs->beside, &inputs->near_beside, path);
 		if (near == NULL)
@@ -992,17 +982,15 @@ static char *claim_folder(const struct session *session)
 {
 	struct rlimit open_files;
 	const struct written written = session->outputs->written;
-	const char *slash;
-	char *folder;
 
 	if (written.path == NULL || strcmp(written.path, "-") == 0)
 		return NULL;
-	slash = strrchr(written.path, '/');
-	folder = !written.is_file ? memory_text(written.path)
-		 : slash == NULL  ? memory_text(".")
-		 : slash == written.path
-			 ? memory_text("/")
-			 : memory_copy(written.path, (size_t)(slash - written.path));
+	const char *slash = strrchr(written.path, '/');
+	char *folder = !written.is_file        ? memory_text(written.path)
+		       : slash == NULL         ? memory_text(".")
+		       : slash == written.path ? memory_text("/")
+					       : memory_copy(written.path,
+							 (size_t)(slash - written.path));
 	temporary_watch(folder, !written.is_file && !written.adds);
 	/* All files are open until each is whole. */
 	if (getrlimit(RLIMIT_NOFILE, &open_files) == 0) {
@@ -1055,12 +1043,11 @@ static void lock_up(struct session *session)
 	const struct common_options *common = &session->arguments->common;
 	char *folder = claim_folder(session);
 	bool open = common->no_sandbox || sandbox_built() == 0;
-	struct sandbox sandbox;
 
 	/* Another process removes its remaining files in any case. */
 	if ((open && folder == NULL) || !temporary_hand_over() || open)
 		return;
-	sandbox = sandbox_begin();
+	struct sandbox sandbox = sandbox_begin();
 	if (folder != NULL)
 		sandbox_allow_writes(&sandbox, folder);
 	for (size_t i = 0; i < paths->count; i++) {
@@ -1158,12 +1145,10 @@ static void answer(struct session *session)
 /* Ends the answer, and reports. */
 static void finish(struct session *session)
 {
-	bool partial;
-
 	check_columns(session);
 	hint_near(session);
 	end(session);
-	partial = session->status == STATUS_PARTIAL;
+	bool partial = session->status == STATUS_PARTIAL;
 	if (!outputs_finish(session->outputs, session->answered, complain, session)) {
 		session->status = STATUS_FAILED;
 		session->outputs->is_incomplete = true;
@@ -1229,7 +1214,6 @@ struct text run_document(struct run *run, const char *format, char **words, int 
 	const struct looks looks = { 0 };
 	struct outputs outputs = { .keeper = run->session->outputs,
 		.out = out_new(out_format_find(format), NULL, &looks) };
-	struct text text;
 
 	arguments_read(count, words, &arguments, &usage);
 	inputs_collect(&inputs, &arguments, &usage);
@@ -1239,7 +1223,7 @@ struct text run_document(struct run *run, const char *format, char **words, int 
 	session_run(&arguments, &inputs, &outputs, NULL);
 	if (outputs.is_incomplete)
 		memory_fail();
-	text = out_take(outputs.out);
+	struct text text = out_take(outputs.out);
 	out_free(outputs.out);
 	return text;
 }

@@ -142,11 +142,10 @@ static void run_verify(struct passes *passes, struct run *run, enum fsdp_level l
 		.parts = level >= FSDP_LEVEL_DATA ? run->common->part_count : 0,
 	};
 	struct fsdp_error *error = NULL;
-	bool good;
 
 	if (level > FSDP_LEVEL_HEADERS)
 		progress_begin(run->common, &progress);
-	good = fsdp_verify_new(run->checkpoint, &options, &passes->verify, &error);
+	bool good = fsdp_verify_new(run->checkpoint, &options, &passes->verify, &error);
 	if (level > FSDP_LEVEL_HEADERS)
 		progress_end();
 	if (good) {
@@ -349,7 +348,6 @@ static void check_pair(const struct sets *sets, struct fsdp_weight_set_pair pair
 			"keep it if you use the program that reads it",
 			" has weights in the format of another program; not compared" },
 	};
-	struct finding about;
 
 	if (pair.likeness == FSDP_SETS_SAME)
 		return;
@@ -358,7 +356,7 @@ static void check_pair(const struct sets *sets, struct fsdp_weight_set_pair pair
 			report_models(sets, &pair);
 		return;
 	}
-	about = about_set(sets, rows[pair.likeness].severity, pair.first);
+	struct finding about = about_set(sets, rows[pair.likeness].severity, pair.first);
 	if (pair.likeness == FSDP_SETS_DIFFER)
 		about.tensor = text_of_span(pair.name);
 	collected_report(sets->run->collected, "FI1012", about,
@@ -382,13 +380,12 @@ static void check_folder(
 	struct fsdp_error *error = NULL;
 	char path[PATH_BYTES];
 	size_t mark = memory_mark();
-	bool good;
 
 	if (snprintf(path, sizeof path, "%s%s%s", place, *below != '\0' ? "/" : "",
 		    below) >= (int)sizeof path ||
 		!has_several(path))
 		return;
-	good = fsdp_scan_new(
+	bool good = fsdp_scan_new(
 		path, run->limits, run->limit_count, run->remote, &survey, &error);
 	if (good) {
 		memory_owns(survey, release_scan);

@@ -63,14 +63,12 @@ static bool are_names(struct fsdp_document_value names)
 bool expectation_open_list(struct expectation *expectation, const struct run *run,
 	const char *path, struct fsdp_error **ret_error)
 {
-	struct fsdp_document_value root;
-
 	if (strcmp(path, "-") == 0 || !fsdp_document_is(run->remote, path) ||
 		!fsdp_document_open(run->remote, path, run->limits, run->limit_count,
 			&expectation->document, ret_error))
 		return false;
 	memory_owns(expectation->document, release_document);
-	root = fsdp_document_root(expectation->document);
+	struct fsdp_document_value root = fsdp_document_root(expectation->document);
 	expectation->names = find_names(root);
 	if (!text_is(text_of_span(fsdp_document_get(root, "format").text),
 		    text_of("fsdp-plan")) &&
@@ -85,7 +83,6 @@ void expectation_open(
 {
 	struct fsdp_options options = run_opens(run);
 	struct fsdp_error *error = NULL;
-	bool good;
 
 	options.no_plan = true;
 	expectation->path = path;
@@ -93,7 +90,7 @@ void expectation_open(
 		(lists && expectation_open_list(expectation, run, path, &error)))
 		return;
 	/* A list that is too long is not a checkpoint either. */
-	good = error == NULL || fsdp_error_code(error) != FSDP_ERROR_LIMIT;
+	bool good = error == NULL || fsdp_error_code(error) != FSDP_ERROR_LIMIT;
 	if (good) {
 		fsdp_error_free(error);
 		error = NULL;

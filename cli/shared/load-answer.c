@@ -280,11 +280,9 @@ static bool has_error(const struct run *run, bool between)
  * meanwhile when its bytes were read; no loader is asked then. */
 static bool was_reported(const struct run *run, struct fsdp_error **error)
 {
-	enum fsdp_error_code code;
-
 	if (*error == NULL)
 		return false;
-	code = fsdp_error_code(*error);
+	enum fsdp_error_code code = fsdp_error_code(*error);
 	if ((!fsdp_error_is_unread(*error) || run->checkpoint != NULL) &&
 		(code != FSDP_ERROR_DAMAGED ||
 			(!has_error(run, false) &&
@@ -317,12 +315,11 @@ static bool ask(const struct loading_options *options, struct run *run, const ch
 		.choices = answer->choices.items,
 		.choice_count = answer->choices.count,
 	};
-	bool run_all;
 
 	if (!fsdp_scan_new(request.path, run->limits, run->limit_count, run->remote,
 		    &survey, ret_error))
 		return was_reported(run, ret_error);
-	run_all = fsdp_load_check_new(survey, &request, &answer->loads, ret_error);
+	bool run_all = fsdp_load_check_new(survey, &request, &answer->loads, ret_error);
 	fsdp_scan_free(survey);
 	if (run_all)
 		memory_owns(answer->loads, release_loads);
@@ -547,12 +544,11 @@ static bool run_own_loader(const struct loading_options *options, struct run *ru
 	struct expectation base = { 0 };
 	struct expected_list list = { 0 };
 	char path[4096];
-	bool good;
 
 	open_base(run, place, path, sizeof path, &base);
 	answer->has_base = base.path != NULL;
 	expectation_list(&base, &list);
-	good = ask(options, run, run->path, &list, data, answer, ret_error);
+	bool good = ask(options, run, run->path, &list, data, answer, ret_error);
 	/* A run has its steps below it: the loader of Hugging Face begins at a step, that
 	 * of DeepSpeed at the run. */
 	if (good && place != run->path && answer->loads != NULL &&

@@ -201,7 +201,6 @@ static uint32_t place_module(struct module_tree *tree, uint32_t index)
 	struct fsdp_module module = module_at(tree, index);
 	int64_t limit = tree->wanted.depth;
 	uint32_t parent = (uint32_t)NOT_SHOWN, depth = 0;
-	struct shown_visit *shown;
 
 	if (module.parent != FSDP_NONE && module.parent < index)
 		parent = tree->places[module.parent];
@@ -213,7 +212,7 @@ static uint32_t place_module(struct module_tree *tree, uint32_t index)
 		depth = tree->shown[parent].depth + 1;
 	if (limit >= 0 && depth > (uint64_t)limit)
 		return (uint32_t)CUT_OFF;
-	shown = &tree->shown[tree->shown_count];
+	struct shown_visit *shown = &tree->shown[tree->shown_count];
 	*shown = (struct shown_visit){
 		.module = index, .depth = depth, .emitted = FSDP_NONE
 	};
@@ -250,11 +249,9 @@ static void sum_sizes(struct module_tree *tree)
 
 struct sums module_tree_sums(const struct module_tree *tree, size_t index)
 {
-	struct fsdp_module module;
-
 	if (tree->sums != NULL)
 		return tree->sums[index];
-	module = module_at(tree, tree->shown[index].module);
+	struct fsdp_module module = module_at(tree, tree->shown[index].module);
 	return (struct sums){ module.parameters, module.bytes, FSDP_UNKNOWN };
 }
 

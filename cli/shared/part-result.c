@@ -78,7 +78,6 @@ void partial_init(struct part_facts *partial, struct run *run, const char *reque
 	const struct selection *selection, const uint32_t *tensors, size_t count)
 {
 	const struct common_options *common = run->common;
-	struct fsdp_digester *digester;
 
 	*partial = (struct part_facts){ .part = common->part_number,
 		.parts = common->part_count };
@@ -87,7 +86,7 @@ void partial_init(struct part_facts *partial, struct run *run, const char *reque
 	if (common->part_from != NULL)
 		run_note(run, "part %" PRIu32 " of %" PRIu32 " (from %s)",
 			common->part_number, common->part_count, common->part_from);
-	digester = fsdp_digester_new();
+	struct fsdp_digester *digester = fsdp_digester_new();
 	if (digester == NULL)
 		memory_fail();
 	add_text(digester, fsdp_version());
@@ -294,12 +293,11 @@ static bool check_lines(struct part_result *result)
 /* Whether the last line is that of a part whose work was done. */
 static bool check_end(struct part_result *result, uint64_t sum)
 {
-	struct fsdp_document_value partial;
 	char digits[17];
 
 	snprintf(digits, sizeof digits, "%016" PRIx64, sum);
 	result->data = fsdp_document_get(result->end, "data");
-	partial = fsdp_document_get(result->data, "partial");
+	struct fsdp_document_value partial = fsdp_document_get(result->data, "partial");
 	result->status = (int)part_integer(result->end, "status");
 	if (!text_is(part_text(result->end, "checksum"), text_of(digits)) ||
 		!fits_record(result->command->answer, result->data, 0) ||
@@ -315,7 +313,6 @@ static bool check_end(struct part_result *result, uint64_t sum)
 /* Whether it is the complete result of a part. */
 static bool open_result(struct part_result *result, struct run *run)
 {
-	struct fsdp_document_value header;
 	uint64_t sum;
 
 	if (!fsdp_document_open_lines(result->path, run->limits, run->limit_count,
@@ -329,7 +326,7 @@ static bool open_result(struct part_result *result, struct run *run)
 	}
 	run_owns(run, result->document, release_document);
 	result->lines = fsdp_document_root(result->document);
-	header = fsdp_document_item(result->lines, 0);
+	struct fsdp_document_value header = fsdp_document_item(result->lines, 0);
 	/* NULL: its results are not joined. */
 	static const char family[] = "fsdp-inspect.";
 	struct text schema = part_text(header, "schema");

@@ -268,13 +268,11 @@ struct segments {
 static bool next_segment(struct segments *segments, struct text *ret, bool *ret_number,
 	uint64_t *ret_value)
 {
-	const char *dot;
-
 	if (segments->done)
 		return false;
-	dot = segments->rest.size > 0
-		      ? memchr(segments->rest.data, '.', segments->rest.size)
-		      : NULL;
+	const char *dot = segments->rest.size > 0
+				  ? memchr(segments->rest.data, '.', segments->rest.size)
+				  : NULL;
 	ret->data = segments->rest.data;
 	ret->size =
 		dot != NULL ? (size_t)(dot - segments->rest.data) : segments->rest.size;
@@ -526,7 +524,6 @@ static uint32_t edits(struct text a, struct text b)
 static uint32_t score(struct text word, struct text text)
 {
 	uint32_t distance, tail_distance;
-	struct text end;
 
 	if (word.size == 0)
 		return SCORE_NONE;
@@ -540,7 +537,7 @@ static uint32_t score(struct text word, struct text text)
 		dots += word.data[i] == '.';
 	while (begin > 0 && (text.data[begin - 1] != '.' || dots-- > 0))
 		begin--;
-	end = (struct text){ text.data + begin, text.size - begin };
+	struct text end = (struct text){ text.data + begin, text.size - begin };
 	tail_distance = end.size < text.size ? edits(word, end) + 1 : SCORE_NONE;
 	if (tail_distance < distance)
 		distance = tail_distance;
@@ -597,7 +594,6 @@ static struct text name_at(
 {
 	struct fsdp_tensor tensor;
 	struct fsdp_value value;
-	struct fsdp_module module;
 
 	switch (of) {
 	case NAMEABLE_TENSORS:
@@ -609,7 +605,7 @@ static struct text name_at(
 	case NAMEABLE_MODULES:
 		break;
 	}
-	module = fsdp_module(run->checkpoint, i);
+	struct fsdp_module module = fsdp_module(run->checkpoint, i);
 	return name_text(buffer, run->checkpoint,
 		run->common->raw ? module.raw_name : module.name);
 }
@@ -627,10 +623,9 @@ __attribute__((format(printf, 2, 3))) static void add(
 {
 	size_t room = sizeof request->text - request->used;
 	va_list arguments;
-	int size;
 
 	va_start(arguments, format);
-	size = vsnprintf(request->text + request->used, room, format, arguments);
+	int size = vsnprintf(request->text + request->used, room, format, arguments);
 	va_end(arguments);
 	if (size > 0)
 		request->used += (size_t)size < room ? (size_t)size : room - 1;
@@ -696,12 +691,11 @@ static bool some_name_matches(
 	size_t count = name_count(run, of);
 	jmp_buf end;
 	struct usage usage = { .end = &end };
-	struct selection *selection;
 	bool some = false;
 
 	if (setjmp(end) != 0)
 		return false;
-	selection = selection_new(&options, &usage);
+	struct selection *selection = selection_new(&options, &usage);
 	for (uint32_t i = 0; i < count && !some; i++)
 		some = selection_takes_name(
 			selection, span_of_text(name_at(run, buffer, of, i)));

@@ -36,12 +36,10 @@ static char *name_buffer_reserve(struct name_buffer *buffer, size_t size)
 struct text name_text(struct name_buffer *buffer,
 	const struct fsdp_checkpoint *checkpoint, uint32_t name)
 {
-	size_t length;
-
 	if (name == FSDP_NONE)
 		return (struct text){ NULL, 0 };
 	name_buffer_reserve(buffer, FIRST_SIZE);
-	length = fsdp_name_write(checkpoint, name, buffer->data, buffer->size);
+	size_t length = fsdp_name_write(checkpoint, name, buffer->data, buffer->size);
 	if (length > buffer->size) {
 		name_buffer_reserve(buffer, length);
 		length = fsdp_name_write(checkpoint, name, buffer->data, buffer->size);
@@ -255,11 +253,9 @@ static const char *const CLOSING[] = {
 
 static void append_separator(struct token_printer *writer)
 {
-	const struct level *level;
-
 	if (writer->depth == 0)
 		return;
-	level = &writer->levels[writer->depth - 1];
+	const struct level *level = &writer->levels[writer->depth - 1];
 	if (level->done == 0)
 		return;
 	append_word(writer,
@@ -655,11 +651,10 @@ static bool find_integer(const struct fsdp_dtype *dtype, const unsigned char *by
 	int64_t *ret_integer, bool *ret_large)
 {
 	for (size_t i = 0; i < COUNT(INTEGERS); i++) {
-		uint64_t bits;
 		unsigned shift = 64 - 8 * INTEGERS[i].size;
 		if (strcmp(INTEGERS[i].name, dtype->name) != 0)
 			continue;
-		bits = take(bytes, INTEGERS[i].size);
+		uint64_t bits = take(bytes, INTEGERS[i].size);
 		if (INTEGERS[i].is_signed && shift > 0 && (bits >> (63 - shift) & 1) != 0)
 			bits |= UINT64_MAX << (64 - shift);
 		*ret_integer = (int64_t)bits;

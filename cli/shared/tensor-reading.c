@@ -55,10 +55,9 @@ static size_t collect(const struct fsdp_checkpoint *checkpoint, const uint32_t *
 	bool sorted = true;
 
 	for (size_t i = 0; i < count; i++) {
-		struct fsdp_piece piece;
 		if (pieces[i] == FSDP_NONE)
 			continue;
-		piece = fsdp_piece(checkpoint, pieces[i]);
+		struct fsdp_piece piece = fsdp_piece(checkpoint, pieces[i]);
 		if (piece.file == FSDP_NONE)
 			continue;
 		questions[request] =
@@ -291,11 +290,9 @@ uint32_t *reading_choose(struct run *run, struct selection *selection,
 void reading_failed(struct run *run, struct text name, const struct fsdp_error *error,
 	size_t *printed)
 {
-	char *message;
-
 	if ((*printed)++ >= PRINTED_MAX)
 		return;
-	message = place_error_text(run, error);
+	char *message = place_error_text(run, error);
 	run_failure(run, fsdp_error_code_name(fsdp_error_code(error)),
 		fsdp_error_hint(error), "%.*s%s%s", (int)name.size,
 		name.size > 0 ? name.data : "", name.size > 0 ? ": " : "", message);
@@ -304,12 +301,11 @@ void reading_failed(struct run *run, struct text name, const struct fsdp_error *
 void reading_failed_end(struct run *run, size_t printed)
 {
 	const struct collected *collected = run->collected;
-	const struct failure *last;
 
 	if (printed <= PRINTED_MAX || collected->failure_count == 0)
 		return;
 	/* Most likely for the same reason. */
-	last = &collected->failures[collected->failure_count - 1];
+	const struct failure *last = &collected->failures[collected->failure_count - 1];
 	run_failure(run, last->code, last->hint.data, "%zu more could not be read",
 		printed - PRINTED_MAX);
 }

@@ -245,12 +245,11 @@ static struct value find_param(struct subject of, uint32_t param)
 static struct value get_state(struct subject of)
 {
 	const struct state_of *state = of.object;
-	struct fsdp_tensor found;
 	struct text name;
 
 	if (state->param == FSDP_NONE)
 		return value_absent();
-	found = fsdp_tensor(checkpoint_of(of), state->tensor);
+	struct fsdp_tensor found = fsdp_tensor(checkpoint_of(of), state->tensor);
 	name = name_text(&buffers_of(of)->state, checkpoint_of(of), found.name);
 	return value_name(
 		(struct text){ name.data + state->key_offset, state->key_size });
@@ -555,8 +554,6 @@ const struct record entry_record = OBJECT_RECORD(VALUE, "value",
 struct value group_key(const struct fsdp_checkpoint *checkpoint, enum fsdp_group_key by,
 	uint32_t key, struct name_buffer *buffer, bool raw)
 {
-	struct fsdp_module module;
-
 	if (key == FSDP_NONE)
 		return value_null();
 	switch (by) {
@@ -580,7 +577,7 @@ struct value group_key(const struct fsdp_checkpoint *checkpoint, enum fsdp_group
 	case FSDP_BY_LAYER:
 		break;
 	}
-	module = fsdp_module(checkpoint, key);
+	struct fsdp_module module = fsdp_module(checkpoint, key);
 	return value_name(
 		name_text(buffer, checkpoint, raw ? module.raw_name : module.name));
 }
@@ -785,12 +782,11 @@ void step_inside(const struct fsdp_checkpoint *checkpoint,
 int64_t step_of_path(const char *path)
 {
 	struct fsdp_step_name step;
-	const char *begin;
 	size_t size = strlen(path);
 
 	while (size > 1 && path[size - 1] == '/')
 		size--;
-	begin = memrchr(path, '/', size);
+	const char *begin = memrchr(path, '/', size);
 	begin = begin != NULL ? begin + 1 : path;
 	size -= (size_t)(begin - path);
 	fsdp_step_name((struct fsdp_span){ (const unsigned char *)begin, size }, &step);

@@ -70,11 +70,10 @@ static bool has_word(struct fsdp_span text, const char *word)
 static void find_mesh_words(struct finder *finder)
 {
 	struct fsdp_kind *kind = finder->kind;
-	struct fsdp_mesh mesh;
 
 	if (kind->mesh == FSDP_NONE)
 		return;
-	mesh = fsdp_mesh(finder->checkpoint, kind->mesh);
+	struct fsdp_mesh mesh = fsdp_mesh(finder->checkpoint, kind->mesh);
 	for (uint32_t i = 0; mesh.dim_names != NULL && i < mesh.dims; i++) {
 		if (mesh.shape[i] < 2)
 			continue;

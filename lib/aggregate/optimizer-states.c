@@ -193,7 +193,6 @@ static void add_state(struct fsdp_optimizer_states *states, uint32_t index,
 	const struct fsdp_tensor *tensor)
 {
 	struct fsdp_span raw = raw_name(states, tensor->raw_name), name;
-	struct owner *owner;
 	uint64_t number;
 	size_t behind;
 
@@ -203,7 +202,7 @@ static void add_state(struct fsdp_optimizer_states *states, uint32_t index,
 			states, tensor->path, raw, "state", 0, &name, &behind, &number) ||
 		behind >= raw.size)
 		return;
-	owner = owner_of(states, &states->optimizers, name, false);
+	struct owner *owner = owner_of(states, &states->optimizers, name, false);
 	if (owner != NULL && owner->highest <= number)
 		owner->highest = number + 1;
 	add_item(&states->optimizers, owner, number,
@@ -219,7 +218,6 @@ static void add_parameter(struct fsdp_optimizer_states *states, uint32_t index,
 	struct fsdp_path_part part;
 	uint64_t state = 0;
 	size_t at = 0, container = 0;
-	bool flat;
 
 	if (tensor->piece_count == 0)
 		return;
@@ -229,7 +227,7 @@ static void add_parameter(struct fsdp_optimizer_states *states, uint32_t index,
 		container = at;
 		at += part.text.size + 1;
 	}
-	flat = fsdp_span_is_any(fsdp_span_last(raw, '.'), "_flat_param flat_param");
+	bool flat = fsdp_span_is_any(fsdp_span_last(raw, '.'), "_flat_param flat_param");
 	add_item(&states->models,
 		owner_of(states, &states->models, fsdp_span(raw.data, container), flat),
 		tensor->first_piece,
@@ -415,7 +413,6 @@ static void tie_numbers(struct fsdp_optimizer_states *states)
 		/* "OWNER.param_groups.0.params.3": each is one parameter of the
 		 * optimizer. */
 		struct fsdp_span raw = raw_name(states, value.raw_name), name;
-		struct owner *owner;
 		uint64_t number;
 		size_t behind;
 		if (!read_number(states, value.path, raw, "param_groups", 2, &name,
@@ -426,7 +423,7 @@ static void tie_numbers(struct fsdp_optimizer_states *states)
 		raw.size -= fsdp_span_last(raw, '.').size;
 		if (!fsdp_span_ends(raw, FSDP_SPAN("params.")))
 			continue;
-		owner = owner_of(states, &states->optimizers, name, false);
+		struct owner *owner = owner_of(states, &states->optimizers, name, false);
 		if (owner != NULL)
 			owner->numbers++;
 	}
@@ -644,10 +641,9 @@ bool fsdp_optimizer_states_new(const struct fsdp_checkpoint *checkpoint,
 		struct fsdp_tensor tensor = fsdp_tensor(states->checkpoint, i);
 		struct fsdp_state_reading reading = { 0, false };
 		struct fsdp_state_name state;
-		struct fsdp_span name;
 		if (tensor.role != FSDP_ROLE_OPTIM)
 			continue;
-		name = clean_name(states, &tensor);
+		struct fsdp_span name = clean_name(states, &tensor);
 		while (fsdp_state_name_next(name, &reading, &state)) {
 			struct wanted *wanted = find_wanted(states, state.parameter);
 			if (wanted == NULL || is_numbered(states, &tensor))

@@ -328,7 +328,6 @@ static void add_sharding(struct fsdp_overview *overview, const struct fsdp_tenso
 		.pieces = tensor->piece_count,
 	};
 	struct fsdp_overview_facts *facts = &overview->facts;
-	struct fsdp_piece piece;
 	uint32_t rank = FSDP_NONE;
 
 	if (tensor->piece_count == 0)
@@ -347,7 +346,7 @@ static void add_sharding(struct fsdp_overview *overview, const struct fsdp_tenso
 					: FSDP_NONE;
 		return;
 	}
-	piece = fsdp_piece(overview->checkpoint, tensor->first_piece);
+	struct fsdp_piece piece = fsdp_piece(overview->checkpoint, tensor->first_piece);
 	add_cuts(&sharding, tensor, &piece);
 	if (sharding.how == FSDP_SHARDING_FLAT)
 		overview->facts.resume_bytes = FSDP_UNKNOWN;
@@ -485,12 +484,11 @@ static bool set_average(struct fsdp_overview *overview, const struct tops *tops,
 	size_t top, const char *rest)
 {
 	struct fsdp_span name = FSDP_SPAN("");
-	char *prefix;
 
 	if (top < tops->count)
 		name = fsdp_scratch_name(&overview->name, overview->checkpoint,
 			fsdp_module(overview->checkpoint, tops->modules[top]).name);
-	prefix = fsdp_arena_take(&overview->arena, name.size + strlen(rest) + 2, 1);
+	char *prefix = fsdp_arena_take(&overview->arena, name.size + strlen(rest) + 2, 1);
 	overview->facts.average_prefix = prefix;
 	if (prefix == NULL)
 		return false;

@@ -139,16 +139,13 @@ static uint32_t tp_dim_of_name(struct fsdp_span name)
 static uint32_t tp_dim_of_placement(const struct fsdp_checkpoint *checkpoint,
 	const struct fsdp_tensor *tensor, bool *ret_told)
 {
-	struct fsdp_placement placement;
-	struct fsdp_mesh mesh;
-
 	*ret_told = false;
 	if (tensor->placement == FSDP_NONE)
 		return FSDP_NONE;
-	placement = fsdp_placement(checkpoint, tensor->placement);
+	struct fsdp_placement placement = fsdp_placement(checkpoint, tensor->placement);
 	if (placement.mesh == FSDP_NONE)
 		return FSDP_NONE;
-	mesh = fsdp_mesh(checkpoint, placement.mesh);
+	struct fsdp_mesh mesh = fsdp_mesh(checkpoint, placement.mesh);
 	for (uint32_t i = 0; mesh.dim_names != NULL && i < mesh.dims; i++) {
 		if (!fsdp_span_is(mesh.dim_names[i], "tp") || i >= placement.count)
 			continue;
@@ -448,16 +445,15 @@ static void cells_near(const struct fsdp_reshard *reshard,
 	const struct fsdp_piece *piece, size_t ret_range[2])
 {
 	uint32_t tp = reshard->options.tp;
-	int64_t length;
 
 	ret_range[0] = 0;
 	ret_range[1] = reshard->cells;
 	if (!cut->is_cut || cut->tp_dim == cut->dim || piece->is_run ||
 		piece->offsets == NULL || tensor->shape[cut->dim] <= 0)
 		return;
-	length = fsdp_chunk(
+	int64_t length = fsdp_chunk(
 		(struct fsdp_rows){ 0, tensor->shape[cut->dim] }, reshard->shards, 0)
-			 .count;
+				 .count;
 	ret_range[0] = (size_t)(piece->offsets[cut->dim] / length) * tp;
 	ret_range[1] =
 		((size_t)((piece->offsets[cut->dim] + piece->sizes[cut->dim]) / length) +

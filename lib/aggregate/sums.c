@@ -370,11 +370,10 @@ static bool find_view(
 	struct adding *adding, const struct fsdp_tensor *tensor, struct seen *ret_view)
 {
 	uint64_t item = fsdp_dtype(tensor->dtype)->storage_bytes, length, start;
-	struct fsdp_piece piece;
 
 	if (tensor->piece_count != 1)
 		return false;
-	piece = fsdp_piece(adding->checkpoint, tensor->first_piece);
+	struct fsdp_piece piece = fsdp_piece(adding->checkpoint, tensor->first_piece);
 	length = extent(tensor, &piece);
 	if (piece.storage_offset == FSDP_UNKNOWN || length == FSDP_UNKNOWN ||
 		!fsdp_mul(piece.storage_offset, item, &start) ||

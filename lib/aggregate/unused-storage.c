@@ -163,10 +163,9 @@ static bool find_declared(const struct fsdp_checkpoint *checkpoint, struct fsdp_
 
 	for (uint32_t i = 0; i < count && !scratch->failed; i++) {
 		struct fsdp_value value = fsdp_value(checkpoint, i);
-		struct fsdp_span own;
 		if (value.token_count != 1 || value.tokens->kind != FSDP_TOKEN_TEXT)
 			continue;
-		own = fsdp_scratch_name(scratch, checkpoint, value.name);
+		struct fsdp_span own = fsdp_scratch_name(scratch, checkpoint, value.name);
 		if (!fsdp_span_behind(own, "__metadata__.", &own) ||
 			!fsdp_span_equal(own, name))
 			continue;
@@ -222,13 +221,12 @@ bool fsdp_tied_weights_find(const struct fsdp_checkpoint *checkpoint,
 	struct fsdp_arena arena;
 	struct fsdp_scratch scratch = { .arena = &arena };
 	struct fsdp_tied_weights tie = { .tensor = FSDP_NONE };
-	bool good;
 
 	fsdp_arena_init_lean(&arena, &budget);
 	tie.declared = find_declared(checkpoint, name, &scratch, &tie.tensor);
 	if (!tie.declared)
 		find_embedding(checkpoint, name, &scratch, &tie.tensor);
-	good = !scratch.failed;
+	bool good = !scratch.failed;
 	fsdp_arena_done(&arena);
 	if (good)
 		*ret_tie = tie;
@@ -589,12 +587,10 @@ static size_t find_rows(const struct fsdp_unused *waste, struct fsdp_unused_row 
 
 bool fsdp_unused_finish(struct fsdp_unused *waste, struct fsdp_error **ret_error)
 {
-	size_t count;
-
 	FSDP_SORT(waste->views, waste->view_count, FSDP_BY(waste->views, file),
 		FSDP_BY(waste->views, item), FSDP_BY(waste->views, storage),
 		FSDP_BY(waste->views, begin), FSDP_BY(waste->views, tensor));
-	count = find_rows(waste, NULL);
+	size_t count = find_rows(waste, NULL);
 	waste->rows = reallocarray(NULL, count + 1, sizeof *waste->rows);
 	if (waste->rows == NULL)
 		return fsdp_fail_memory(ret_error);

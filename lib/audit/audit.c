@@ -134,12 +134,11 @@ static uint64_t bytes_of(
 	struct fsdp_affected *affected, const struct fsdp_content *content)
 {
 	const struct fsdp_checkpoint *checkpoint = affected->checkpoint;
-	struct fsdp_tensor tensor;
 	uint32_t rank;
 
 	if (!content->is_piece)
 		return 0;
-	tensor = fsdp_tensor(checkpoint, content->number);
+	struct fsdp_tensor tensor = fsdp_tensor(checkpoint, content->number);
 	if (affected->seen[content->number] == 0)
 		affected->once[content->number] = is_stored_once(checkpoint, &tensor);
 	if (!fsdp_tensor_counts(&tensor))

@@ -98,11 +98,10 @@ static void check_magnitude(
 	struct model *model, uint32_t tensor, const char *why, bool are_bare)
 {
 	uint32_t module = parent_of(model, find_node(model, tensor, "lora_A"));
-	struct fsdp_span missing;
 
 	if (!lacks(model, module, MAGNITUDE))
 		return;
-	missing = rename_segment(model, tensor, "lora_A", MAGNITUDE);
+	struct fsdp_span missing = rename_segment(model, tensor, "lora_A", MAGNITUDE);
 	if (are_bare)
 		missing.size -= fsdp_span_last(missing, '.').size + 1;
 	fsdp_complete_report_lacking(model, tensor, module, fsdp_span_text(MAGNITUDE),
@@ -245,12 +244,11 @@ static void check_rank(struct model *model)
 		return;
 	for (uint32_t i = 0; i < model->tensor_count && !model->failed; i++) {
 		int64_t r = model->folded[i] != FSDP_NONE ? rank_of(model, i) : -1;
-		struct affected *affected;
 
 		of += r > 0;
 		if (r <= 0 || (uint64_t)r == rank || is_cut(model, i, rank))
 			continue;
-		affected = &faults[fault_of(model, i, r, rank)];
+		struct affected *affected = &faults[fault_of(model, i, r, rank)];
 		are_alike &= affected->kept.count == 0 || affected->found == r;
 		affected->found = r;
 		keep_affected(model, affected, i);
@@ -361,12 +359,10 @@ static void check_prefix(struct model *model)
 	if (strncmp(model->family, "peft", 4) != 0)
 		return;
 	for (uint32_t i = 0; i < model->tensor_count && !model->failed; i++) {
-		struct fsdp_span name;
-
 		if (!is_of_adapter(model, i))
 			continue;
 		of++;
-		name = stored_name(model, i);
+		struct fsdp_span name = stored_name(model, i);
 		if (!contains(name, PREFIX))
 			keep_affected(model, &found[WITHOUT], i);
 		else if (fsdp_span_begins(name, FSDP_SPAN(PREFIX PREFIX)))

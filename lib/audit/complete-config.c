@@ -253,13 +253,12 @@ static void check_surplus(
 static void check_count(struct model *model, const struct layer_choice *choice,
 	uint32_t object, uint64_t may_lack)
 {
-	const struct stack *stack;
 	uint64_t due;
 	const char *key = find_due(model, object, choice, &due);
 
 	if (key == NULL)
 		return;
-	stack = find_stack(model, choice, object, due);
+	const struct stack *stack = find_stack(model, choice, object, due);
 	if (stack == NULL)
 		return;
 	if (stack->elements[0].number > 0)
@@ -376,7 +375,6 @@ static void read_due(const struct model *model, struct due_experts *due)
 {
 	uint32_t end = 0;
 	uint64_t zero = 0;
-	size_t plain;
 
 	for (uint32_t i = 0; i < model->setting_count && due->count < DUE_MOST; i++) {
 		struct fsdp_setting setting = setting_at(model, i);
@@ -396,7 +394,7 @@ static void read_due(const struct model *model, struct due_experts *due)
 		if (is_positive && fsdp_span_is(setting.key, "zero_expert_num"))
 			zero = (uint64_t)setting.value.integer;
 	}
-	plain = due->count;
+	size_t plain = due->count;
 	for (size_t i = 0; i < plain && zero > 0; i++)
 		due->numbers[due->count++] = due->numbers[i] + zero;
 }
@@ -431,11 +429,10 @@ static uint64_t rows_of_router(
 	for (size_t i = 0; i < FSDP_COUNT(words); i++) {
 		uint32_t index = find_tensor(model,
 			child_of(model, child_of(model, above, words[i]), "weight"));
-		struct fsdp_tensor tensor;
 
 		if (index == FSDP_NONE)
 			continue;
-		tensor = tensor_at(model, index);
+		struct fsdp_tensor tensor = tensor_at(model, index);
 		*ret_index = index;
 		if (tensor.dims == 2 && is_plain(&tensor))
 			return (uint64_t)tensor.shape[0];
@@ -571,12 +568,10 @@ static void check_routers(struct model *model, const struct due_experts *due)
 	if (model->is_silent || fsdp_complete_config_names(model, "zero_expert"))
 		return;
 	FSDP_EACH(i, model->stack_count, stack, &model->stacks[i]) {
-		uint64_t wanted;
-
 		if (!are_experts(model, stack) || stack->element_count != stack->length ||
 			fsdp_complete_is_gone(model, stack, stack->length, 0))
 			continue;
-		wanted = rows_of_router(model, stack->name, &router);
+		uint64_t wanted = rows_of_router(model, stack->name, &router);
 		if (wanted <= stack->length || wanted / stack->length > RANKS_MOST ||
 			next_due(due, stack->length) != 0)
 			continue;
@@ -910,7 +905,6 @@ static void check_tokens(struct model *model)
 	uint32_t least = FSDP_NONE;
 	uint64_t number, rows = 0;
 	const char *file, *token;
-	struct fsdp_span name;
 	bool is_media = false;
 	char next[96];
 
@@ -937,7 +931,7 @@ static void check_tokens(struct model *model)
 	snprintf(next, sizeof next,
 		"model.resize_token_embeddings(%llu), train the new rows, save again",
 		FSDP_LLU(number + 1));
-	name = stored_name(model, least);
+	struct fsdp_span name = stored_name(model, least);
 	fsdp_find(model->findings, FSDP_RULE_CONFIG_MISMATCH,
 		FSDP_PLACE(.file = fsdp_span_text(file), .tensor = name,
 			.affected = &name, .affected_count = 1,
@@ -962,11 +956,10 @@ static bool fits_down(const struct model *model, uint32_t name, int64_t rows)
 	uint32_t above = parent_of(model, parent_of(model, name));
 	uint32_t down = find_tensor(
 		model, child_of(model, child_of(model, above, "down_proj"), "weight"));
-	struct fsdp_tensor tensor;
 
 	if (down == FSDP_NONE)
 		return true;
-	tensor = tensor_at(model, down);
+	struct fsdp_tensor tensor = tensor_at(model, down);
 	return tensor.dims == 2 && tensor.shape[1] == rows;
 }
 
@@ -1251,7 +1244,6 @@ static bool is_folded_head(const struct model *model, uint32_t index)
 static void check_absent_embedding(struct model *model)
 {
 	uint32_t head = FSDP_NONE;
-	struct fsdp_tensor tensor;
 	uint64_t vocab;
 
 	if (model->is_silent || model->stack_count == 0 ||
@@ -1263,7 +1255,7 @@ static void check_absent_embedding(struct model *model)
 			head = i;
 	if (head == FSDP_NONE)
 		return;
-	tensor = tensor_at(model, head);
+	struct fsdp_tensor tensor = tensor_at(model, head);
 	if (tensor.dims != 2 || (uint64_t)tensor.shape[0] != vocab)
 		return;
 	FSDP_EACH(i, model->tensor_count, other, tensor_at(model, i))
@@ -1487,12 +1479,11 @@ static const struct class_width {
 static uint64_t find_width(const struct model *model, const struct class_width *row)
 {
 	uint32_t at = fsdp_complete_get(model, model->root, row->key), end, count = 0;
-	struct fsdp_token value;
 
 	if (at == FSDP_NONE)
 		return 0;
 	end = row->item == NUMBER ? at + 1 : setting_at(model, at).end;
-	value = setting_at(model, at).value;
+	struct fsdp_token value = setting_at(model, at).value;
 	if (row->item != NUMBER && value.kind != FSDP_TOKEN_LIST)
 		return 0;
 	for (at += row->item != NUMBER; at < end; at++, count++) {
@@ -1517,11 +1508,10 @@ static void check_class_widths(struct model *model)
 	FSDP_EACH(i, FSDP_COUNT(class_widths), row, &class_widths[i]) {
 		struct fsdp_span name = fsdp_span_text(row->tensor);
 		bool is_any = row->tensor[0] == '*';
-		uint64_t due;
 
 		if (!fsdp_span_is(class, row->class))
 			continue;
-		due = find_width(model, row);
+		uint64_t due = find_width(model, row);
 		for (uint32_t k = 0; due != 0 && k < model->tensor_count; k++) {
 			struct fsdp_tensor tensor = tensor_at(model, k);
 			struct fsdp_span stored = stored_name(model, k);
@@ -1540,12 +1530,11 @@ static void check_class_widths(struct model *model)
 
 void fsdp_complete_check_parts(struct model *model)
 {
-	struct fsdp_span architecture;
 	int tied = are_tied(model);
 
 	if (model->root == FSDP_NONE)
 		return;
-	architecture = architecture_of(model);
+	struct fsdp_span architecture = architecture_of(model);
 	check_class_widths(model);
 	if (tied == 0)
 		check_absent_head(model);

@@ -156,11 +156,10 @@ static bool get_block(const struct packing *packed, uint64_t block[2])
 {
 	const struct model *model = packed->model;
 	uint32_t list = fsdp_complete_get(model, packed->config, "weight_block_size");
-	struct fsdp_setting setting;
 
 	if (list == FSDP_NONE)
 		return false;
-	setting = setting_at(model, list);
+	struct fsdp_setting setting = setting_at(model, list);
 	if (setting.value.kind != FSDP_TOKEN_LIST || setting.value.count != 2 ||
 		setting.end != list + 3)
 		return false;
@@ -247,12 +246,11 @@ static void check_fp4(struct packing *packed, const struct packed_weight *weight
 {
 	uint64_t sizes[3];
 	struct fsdp_tensor tensor = weight_tensor(packed, weight, sizes), scale;
-	bool are_bytes;
 
 	if (tensor.dims != 2 || weight->members[0] == FSDP_NONE)
 		return;
 	scale = tensor_at(packed->model, weight->members[0]);
-	are_bytes = is_dtype(&scale, "uint8") || is_dtype(&scale, "float8_e8m0fnu");
+	bool are_bytes = is_dtype(&scale, "uint8") || is_dtype(&scale, "float8_e8m0fnu");
 	EXPECT(packed, weight, 0, SHAPE(sizes[0], ceil_of(sizes[1], are_bytes ? 16 : 8)));
 	EXPECT(packed, weight, 1, ONE_NUMBER);
 }
@@ -339,7 +337,6 @@ static void check_bnb4(struct packing *packed, const struct packed_weight *weigh
 static void check_mlx(struct packing *packed, const struct packed_weight *weight)
 {
 	uint64_t bits, group, in, sizes[3];
-	struct fsdp_tensor scales;
 
 	if (weight->members[0] == FSDP_NONE)
 		return;
@@ -347,7 +344,7 @@ static void check_mlx(struct packing *packed, const struct packed_weight *weight
 	if (packed->is_uniform && get(packed, "bits", &bits) &&
 		get(packed, "group_size", &group) && fsdp_mul(sizes[1], 32, &in))
 		EXPECT(packed, weight, 0, SHAPE(sizes[0], in / bits / group));
-	scales = tensor_at(packed->model, weight->members[0]);
+	struct fsdp_tensor scales = tensor_at(packed->model, weight->members[0]);
 	if (scales.dims == 2 && !packed->model->reported[weight->members[0]])
 		EXPECT(packed, weight, 1,
 			SHAPE((uint64_t)scales.shape[0], (uint64_t)scales.shape[1]));
@@ -841,12 +838,11 @@ static void check_weights(struct packing *packed)
 {
 	struct model *model = packed->model;
 	uint32_t *names = intern_all(packed);
-	size_t count;
 
 	for (uint32_t i = 0; i < model->tensor_count && !model->failed; i++)
 		if (names[i] != FSDP_NONE)
 			add_weight(packed, i, names[i]);
-	count = packed->weights.count;
+	size_t count = packed->weights.count;
 	if (count == 0)
 		skip(model, FSDP_REASON_NONE);
 	if (model->failed)

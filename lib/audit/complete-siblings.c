@@ -79,15 +79,13 @@ static void check_column(struct model *model, const struct stack_column *column,
 	uint32_t *kin, bool *is_in)
 {
 	struct layer_set set = { column->stack, kin, is_in, column->count, 0 };
-	struct fsdp_tensor due;
-	uint32_t best;
 
 	if (column->count < ALIKE_LEAST || !is_one_dtype(model, column))
 		return;
-	best = common_shape(model, column);
+	uint32_t best = common_shape(model, column);
 	if (best == FSDP_NONE)
 		return;
-	due = tensor_at(model, column->records[best]->tensor);
+	struct fsdp_tensor due = tensor_at(model, column->records[best]->tensor);
 	for (uint32_t i = 0; i < column->count; i++) {
 		struct fsdp_tensor tensor = tensor_at(model, column->records[i]->tensor);
 
@@ -493,12 +491,11 @@ static void check_lacking(struct model *model, const struct named_module *module
 	const struct module_kind *kind, uint32_t of)
 {
 	const struct module_tensor *lacking = find_lacking(module, kind);
-	struct fsdp_span leaf;
 
 	if (lacking == NULL || model->is_silent || kind->count < MODULES_LEAST ||
 		(module->count < 2 && kind->count + 1 < of))
 		return;
-	leaf = fsdp_names_segment(&model->patterns, lacking->leaf);
+	struct fsdp_span leaf = fsdp_names_segment(&model->patterns, lacking->leaf);
 	if (!fsdp_complete_first_lacks(model, leaf))
 		fsdp_complete_report_lacking(model, module->tensors->tensor, module->name,
 			leaf, name_in(model, module, lacking),
@@ -540,11 +537,10 @@ static void check_unfit(struct model *model, const struct module_tensor *vector,
 	struct fsdp_tensor b = tensor_at(model, other->tensor);
 	char ours[FSDP_SHOWN_SHAPE], theirs[FSDP_SHOWN_SHAPE], leaf[FSDP_SHOWN];
 	uint64_t less, more;
-	bool is_turned;
 
 	if (a.dims != 1 || b.dims <= dim || !is_plain(&a) || !is_plain(&b))
 		return;
-	is_turned = a.shape[0] > b.shape[dim];
+	bool is_turned = a.shape[0] > b.shape[dim];
 	less = (uint64_t)(is_turned ? b.shape[dim] : a.shape[0]);
 	more = (uint64_t)(is_turned ? a.shape[0] : b.shape[dim]);
 	if (more % less != 0 || more / less > RANKS_MOST ||

@@ -134,13 +134,12 @@ static void hash_items(struct stack_part *part)
 	FSDP_EACH(i, part->item_count, item, &part->items[i]) {
 		item->hash = item->shapes = hasher->seed;
 		for (uint32_t k = 0; k < item->count; k++) {
-			struct fsdp_tensor tensor;
-
 			item->hash = fsdp_hash_more(
 				hasher, item->hash, item->records[k].member);
 			if (part->stack->is_counted)
 				continue;
-			tensor = tensor_at(part->model, item->records[k].tensor);
+			struct fsdp_tensor tensor =
+				tensor_at(part->model, item->records[k].tensor);
 			item->shapes = fsdp_hash_more(hasher, item->shapes, tensor.dims);
 			for (uint32_t dim = 0; dim < tensor.dims; dim++)
 				item->shapes = fsdp_hash_more(hasher, item->shapes,
@@ -442,7 +441,6 @@ static bool is_lost(struct stack_part *part, const struct lack_group *group)
 	const struct stack *stack = part->stack;
 	uint32_t number = group->class->first;
 	uint64_t like = group->like->count;
-	struct layer_set set;
 
 	/* Another kind of layer, or the first one of a model that is known. */
 	if ((group->has_extra &&
@@ -456,7 +454,7 @@ static bool is_lost(struct stack_part *part, const struct lack_group *group)
 	if (is_tail(part, group) &&
 		(uint64_t)count_having(part, group) * 2 < part->item_count)
 		return false;
-	set = make_set(part, group);
+	struct layer_set set = make_set(part, group);
 	/* A single element at either end often differs: there it takes more to say so. */
 	if (set.count == 1 && like * 2 <= part->item_count &&
 		(number == stack->elements[0].number || number == stack->length - 1))
@@ -524,10 +522,8 @@ static void check_bias(struct stack_part *part, const struct stack_class *class)
 
 static bool is_not_configured(struct stack_part *part, const struct lack_group *group)
 {
-	struct layer_set set;
-
 	memset(part->are_kin, true, sizeof part->are_kin);
-	set = make_set(part, group);
+	struct layer_set set = make_set(part, group);
 	return !fsdp_complete_is_configured(part->model, &set);
 }
 

@@ -585,13 +585,11 @@ static bool indices_draw(const struct model *model, const struct layer_set *set,
 	if (setting.value.count != due || due == 0)
 		return false;
 	for (uint32_t i = list + 1; i < setting.end; i = item.end) {
-		size_t place;
-
 		item = setting_at(model, i);
 		if (item.value.kind != FSDP_TOKEN_INTEGER || item.value.integer < base ||
 			item.value.integer - base > UINT32_MAX)
 			return false;
-		place = fsdp_find_sorted(
+		size_t place = fsdp_find_sorted(
 			set->kin, set->kin_count, (uint32_t)(item.value.integer - base));
 		if (place == set->kin_count || set->is_in[place] != those)
 			return false;
@@ -624,7 +622,6 @@ static bool list_draws(
 	struct model *model, const struct layer_set *set, struct layer_list *list)
 {
 	struct fsdp_token value = setting_at(model, list->setting).value;
-	const uint32_t *kinds;
 
 	if (value.kind == FSDP_TOKEN_INTEGER)
 		return count_draws(set, (uint64_t)value.integer);
@@ -633,7 +630,7 @@ static bool list_draws(
 			return true;
 	if (list->length != set->stack->length)
 		return false;
-	kinds = kinds_of(model, list);
+	const uint32_t *kinds = kinds_of(model, list);
 	return kinds != NULL && kinds_draw(model, set, kinds);
 }
 

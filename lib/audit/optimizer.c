@@ -81,11 +81,9 @@ static struct optim_owner *find_owner(
 static struct optim_owner *make_owner(
 	struct optim_groups *groups, struct fsdp_span name, uint32_t rank)
 {
-	struct optim_owner *owner;
-
 	if (groups->is_whole)
 		rank = FSDP_NONE;
-	owner = find_owner(groups, name, rank);
+	struct optim_owner *owner = find_owner(groups, name, rank);
 	if (owner != NULL || groups->owner_count == OWNERS_MAX)
 		return owner;
 	owner = &groups->owners[groups->owner_count++];
@@ -137,17 +135,15 @@ static void add_flattened(
 {
 	struct fsdp_span word = FSDP_SPAN("param_groups."), end = FSDP_SPAN(".lr");
 	const unsigned char *at = memmem(raw.data, raw.size, word.data, word.size);
-	struct optim_owner *owner;
-	size_t front;
 	bool is_rate = fsdp_span_ends(raw, end);
 
 	if (at == NULL || (!is_rate && !fsdp_span_ends(raw, FSDP_SPAN(".betas"))))
 		return;
-	front = (size_t)(at - raw.data);
+	size_t front = (size_t)(at - raw.data);
 
 	if ((front > 0 && at[-1] != '.') || raw.size <= front + word.size + end.size)
 		return;
-	owner = make_owner(groups, fsdp_span(raw.data, front), rank);
+	struct optim_owner *owner = make_owner(groups, fsdp_span(raw.data, front), rank);
 	if (owner != NULL && !is_rate)
 		owner->is_adam = true;
 	else if (owner != NULL)
@@ -208,13 +204,11 @@ static int by_entry(const void *a, const void *b)
 static const char *show_entry(
 	const struct group_entry *entry, size_t count, char room[FSDP_SHOWN + 48])
 {
-	size_t size;
-
 	if (entry->name.data != NULL)
 		fsdp_shown(entry->name, room);
 	else
 		snprintf(room, FSDP_SHOWN, "number %" PRId64, entry->number);
-	size = strlen(room);
+	size_t size = strlen(room);
 	if (count > 1)
 		snprintf(room + size, 48, " and %zu more", count - 1);
 	return room;
@@ -570,12 +564,11 @@ static void check_counters(struct fsdp_checking *checking)
 	for (uint32_t i = 0; i < fsdp_tensor_count(checkpoint); i++) {
 		struct fsdp_tensor tensor = fsdp_tensor(checkpoint, i);
 		const char *type = fsdp_dtype(tensor.dtype)->name;
-		struct fsdp_span name;
 
 		if (tensor.role != FSDP_ROLE_OPTIM || tensor.numel != 1 ||
 			(strcmp(type, "float16") != 0 && strcmp(type, "bfloat16") != 0))
 			continue;
-		name = fsdp_check_name(checking, tensor.name);
+		struct fsdp_span name = fsdp_check_name(checking, tensor.name);
 		if (!fsdp_span_is(fsdp_span_last(name, '.'), "step") &&
 			memmem(name.data, name.size, ".step.", 6) == NULL &&
 			!fsdp_span_begins(name, FSDP_SPAN("step.")))
@@ -778,14 +771,13 @@ static void check_numbered_shapes(struct optimizer *optimizer)
 	qsort(shapes, optimizer->count, sizeof *shapes, by_hash);
 	for (uint32_t i = 0; i < fsdp_tensor_count(checkpoint); i++) {
 		struct fsdp_tensor state = fsdp_tensor(checkpoint, i);
-		uint64_t shape;
 
 		if (state.role != FSDP_ROLE_OPTIM || !is_whole(&state) ||
 			state.dims == 0 ||
 			!is_moment(fsdp_span_last(
 				fsdp_check_name(checking, state.name), '.')))
 			continue;
-		shape = fsdp_hash_shape(&hasher, state.shape, state.dims);
+		uint64_t shape = fsdp_hash_shape(&hasher, state.shape, state.dims);
 		states++;
 		matrices += state.dims > 1;
 		if (bsearch(&shape, shapes, optimizer->count, sizeof *shapes, by_hash) ==

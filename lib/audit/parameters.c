@@ -442,12 +442,11 @@ static void check_names(struct fsdp_checking *checking)
 	for (uint32_t i = 0; i < fsdp_tensor_count(checkpoint) && !checking->no_memory;
 		i++) {
 		struct fsdp_tensor tensor = fsdp_tensor(checkpoint, i);
-		struct fsdp_span name;
 
 		if (tensor.role == FSDP_ROLE_OPTIM || (tensor.flags & skipped) != 0)
 			continue;
 		read_segments(&wrapped, &tensor);
-		name = fsdp_check_name(checking, tensor.name);
+		struct fsdp_span name = fsdp_check_name(checking, tensor.name);
 		bool has_empty = name.size == 0 || name.data[0] == '.' ||
 				 name.data[name.size - 1] == '.' ||
 				 memmem(name.data, name.size, "..", 2) != NULL;

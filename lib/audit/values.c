@@ -389,17 +389,15 @@ static void check_groups(struct values_check *check, double *sorted)
 static int64_t stage_of(struct values_check *check, const struct matrix *matrix)
 {
 	struct fsdp_tensor tensor = fsdp_tensor(check->checkpoint, matrix->tensor);
-	struct fsdp_piece piece;
 	const unsigned char *at;
-	struct fsdp_span path;
 	uint64_t stage;
 
 	if (tensor.piece_count == 0)
 		return -1;
-	piece = fsdp_piece(check->checkpoint, tensor.first_piece);
+	struct fsdp_piece piece = fsdp_piece(check->checkpoint, tensor.first_piece);
 	if (piece.file == FSDP_NONE)
 		return -1;
-	path = fsdp_file(check->checkpoint, piece.file).path;
+	struct fsdp_span path = fsdp_file(check->checkpoint, piece.file).path;
 	at = memmem(path.data, path.size, "mp_rank_", 8);
 	/* Two digits of the tensor-parallel rank, three of the stage. */
 	if (at == NULL || path.size - (size_t)(at - path.data) < 14 || at[10] != '_')

@@ -137,7 +137,6 @@ static bool below_is_file(struct fsdp_discover *below, const struct fsdp_folder 
 	const struct fsdp_entry *entry)
 {
 	unsigned char head[FSDP_HEAD_BYTES];
-	const struct fsdp_family *family;
 	struct fsdp_source source;
 	struct fsdp_error *error = NULL;
 	struct fsdp_look look;
@@ -149,7 +148,7 @@ static bool below_is_file(struct fsdp_discover *below, const struct fsdp_folder 
 		below_pass_over(below, error);
 		return false;
 	}
-	family = fsdp_registry_choose(&look);
+	const struct fsdp_family *family = fsdp_registry_choose(&look);
 	return family != NULL && !family->is_refused && !family->is_beside &&
 	       strcmp(family->name, "pickle") != 0;
 }
@@ -217,7 +216,6 @@ static bool read_pointer(struct fsdp_discover *below,
 	const struct fsdp_entry *entry)
 {
 	struct fsdp_span pointed = { 0 };
-	struct fsdp_tracker *pointer;
 	char target[PATH_MAX] = "";
 
 	if (is_pointer_link(entry->name) &&
@@ -239,7 +237,7 @@ static bool read_pointer(struct fsdp_discover *below,
 		pointed = trim(pointed);
 	if (pointed.data == NULL)
 		return false;
-	pointer = fsdp_vec_push(&below->pointers);
+	struct fsdp_tracker *pointer = fsdp_vec_push(&below->pointers);
 	below->failed |= pointer == NULL;
 	if (pointer == NULL)
 		return false;
@@ -311,11 +309,10 @@ static bool is_unclear(const struct fsdp_folder *folder, const struct fsdp_entry
 	bool is_hidden = entry->name.data[0] == '.';
 	struct fsdp_span name = entry->name;
 	struct fsdp_step_name step;
-	bool has_step;
 
 	if (is_hidden)
 		name = fsdp_span(name.data + 1, name.size - 1);
-	has_step = fsdp_step_name(name, &step);
+	bool has_step = fsdp_step_name(name, &step);
 	if (step.is_unfinished)
 		return true;
 	if (is_hidden)
@@ -407,12 +404,11 @@ static bool list_parts(struct fsdp_discover *below,
 	for (uint32_t i = 0; fsdp_json_is(root, FSDP_JSON_OBJECT) && i < root->count;
 		i++) {
 		const struct fsdp_json *of = &root->items[i];
-		struct fsdp_discover_part *part;
 		if (!fsdp_json_is(of, FSDP_JSON_ARRAY) || of->count != 2 ||
 			!fsdp_json_is(&of->items[0], FSDP_JSON_TEXT) ||
 			!fsdp_json_is(&of->items[1], FSDP_JSON_TEXT))
 			continue;
-		part = fsdp_vec_push(&below->parts);
+		struct fsdp_discover_part *part = fsdp_vec_push(&below->parts);
 		below->failed |= part == NULL;
 		if (part != NULL)
 			*part = (struct fsdp_discover_part){

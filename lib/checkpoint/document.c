@@ -289,20 +289,19 @@ static bool read_file(struct fsdp_document *document, struct fsdp_remote *remote
 	const char *path, const struct fsdp_limits *limits, struct fsdp_error **ret_error)
 {
 	struct fsdp_source source;
-	bool good;
 
 	if (!fsdp_file_open(remote, path, &source, ret_error))
 		return false;
 	int most = document->lines ? LINES_BYTES : DOCUMENT_BYTES;
 	struct fsdp_span bytes;
-	good = source.size > (uint64_t)most
-		       ? fsdp_fail(ret_error, FSDP_ERROR_LIMIT, FSDP_UNKNOWN,
-				 "the file has %llu bytes, at most %d are read",
-				 (unsigned long long)source.size, most)
-		       : fsdp_source_read_all(&source, 0, source.size, &document->arena,
-				 &bytes, ret_error) &&
-				 check_size(bytes, limits, ret_error) &&
-				 parse(document, bytes, ret_error);
+	bool good = source.size > (uint64_t)most
+			    ? fsdp_fail(ret_error, FSDP_ERROR_LIMIT, FSDP_UNKNOWN,
+				      "the file has %llu bytes, at most %d are read",
+				      (unsigned long long)source.size, most)
+			    : fsdp_source_read_all(&source, 0, source.size,
+				      &document->arena, &bytes, ret_error) &&
+				      check_size(bytes, limits, ret_error) &&
+				      parse(document, bytes, ret_error);
 	if (source.fd >= 0)
 		close(source.fd);
 	return good || fsdp_error_add_path(ret_error, path);
@@ -343,10 +342,9 @@ bool fsdp_document_parse(struct fsdp_span text, struct fsdp_document **ret_docum
 	struct fsdp_error **ret_error)
 {
 	struct fsdp_limits limits;
-	struct fsdp_document *document;
 
 	fsdp_limits_init(&limits);
-	document = new_document(&limits);
+	struct fsdp_document *document = new_document(&limits);
 	if (document == NULL)
 		return fsdp_fail_memory(ret_error);
 	document->flags = JSON_ALLOW_NUL;
@@ -362,12 +360,11 @@ static bool open_document(struct fsdp_remote *remote, const char *path, bool lin
 	const struct fsdp_limit_setting *settings, size_t setting_count,
 	struct fsdp_document **ret_document, struct fsdp_error **ret_error)
 {
-	struct fsdp_document *document;
 	struct fsdp_limits limits;
 
 	if (!fsdp_limits_choose(&limits, settings, setting_count, ret_error))
 		return false;
-	document = new_document(&limits);
+	struct fsdp_document *document = new_document(&limits);
 	if (document == NULL)
 		return fsdp_fail_memory(ret_error);
 	document->lines = lines;

@@ -34,11 +34,10 @@ static bool is_one_node(
 	const struct fsdp_ranks_here *here, uint32_t *ret_first, uint32_t *ret_end)
 {
 	size_t place = 0;
-	uint32_t size;
 
 	*ret_first = next_rank(here, 0, true, &place);
 	*ret_end = next_rank(here, *ret_first, false, &place);
-	size = *ret_end - *ret_first;
+	uint32_t size = *ret_end - *ret_first;
 	return size > 1 && here->world_size % size == 0 && *ret_first % size == 0 &&
 	       next_rank(here, *ret_end, true, &place) >= here->world_size;
 }

@@ -94,14 +94,13 @@ static bool give_up(struct fsdp_scan *survey, struct fsdp_error *error)
 bool fsdp_scan_failed(const struct fsdp_scan *survey, struct fsdp_error **ret_error)
 {
 	const struct fsdp_error *error = survey->error;
-	const char *path;
 	if (!survey->failed)
 		return false;
 	if (error == NULL || fsdp_error_code(error) == FSDP_ERROR_MEMORY) {
 		fsdp_fail_memory(ret_error);
 		return true;
 	}
-	path = fsdp_error_path(error);
+	const char *path = fsdp_error_path(error);
 	fsdp_fail(ret_error, fsdp_error_code(error), FSDP_UNKNOWN, "%s%s%s",
 		path != NULL ? path : "", path != NULL ? ": " : "",
 		fsdp_error_message(error));

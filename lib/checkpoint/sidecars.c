@@ -249,11 +249,10 @@ static bool read_alone(struct beside *beside, const struct fsdp_look *look,
 		.errors = &errors,
 		.notes = &notes,
 	};
-	bool read;
 	fsdp_vec_init(&errors, &beside->arena, sizeof(struct fsdp_error *));
 	fsdp_vec_init(&notes, &beside->arena, sizeof(const char *));
 	fsdp_vec_init(&reading.children, &beside->arena, sizeof(struct fsdp_child));
-	read = fsdp_family_read(&reading, family, look, ret_error);
+	bool read = fsdp_family_read(&reading, family, look, ret_error);
 	for (size_t i = 0; i < errors.count; i++)
 		report_error(beside, look->path,
 			*(struct fsdp_error **)fsdp_vec_at(&errors, i));

@@ -430,13 +430,12 @@ static bool export_check_sums(struct fsdp_writing *writing, struct fsdp_error **
 	FSDP_SORT(all, count, FSDP_BY(all, file), FSDP_BY(all, record),
 		FSDP_BY(all, begin), FSDP_BY(all, end));
 	for (size_t i = 0; good && i < count;) {
-		struct fsdp_elements_run joined;
 		/* Joins those of one record as far as they follow each other from its
 		 * begin on, and gives how many there were. What was seen twice counts
 		 * once. */
 		const struct fsdp_elements_run *runs = all + i;
 		size_t k = 0;
-		joined = runs[0];
+		struct fsdp_elements_run joined = runs[0];
 		joined.crc = 0;
 		joined.end = 0;
 		for (; k < (count - i) && runs[k].file == runs[0].file &&

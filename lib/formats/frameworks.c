@@ -161,13 +161,11 @@ static void add_shard(
 	struct fsdp_model *model = reading->model;
 	char text[NAME_BYTES];
 	size_t size = fsdp_names_write(&model->names, name, text, sizeof text);
-	struct object_shard *shard;
-	struct fsdp_span copy;
 
 	if (size > sizeof text || memmem(text, size, "/shard_", 7) == NULL)
 		return;
-	copy = fsdp_arena_copy(model->arena, fsdp_span(text, size));
-	shard = fsdp_vec_push(shards);
+	struct fsdp_span copy = fsdp_arena_copy(model->arena, fsdp_span(text, size));
+	struct object_shard *shard = fsdp_vec_push(shards);
 	if (!read_shard(copy, shard))
 		shards->count--;
 }
@@ -800,10 +798,8 @@ static bool is_nemo(const struct fsdp_folder *folder)
 static bool follow_tracker(struct fsdp_reading *reading, const struct fsdp_folder *folder,
 	struct fsdp_entry *ret_entry, uint32_t *ret_step, struct fsdp_error **ret_error)
 {
-	uint32_t wanted;
 	struct fsdp_span text;
 	char next[sizeof FIX_TEXT + 16];
-	bool is_declared;
 	struct fsdp_source source;
 	uint32_t numbers[FSDP_PATTERN_NUMBERS];
 	if (!fsdp_folder_source(folder, FSDP_SPAN(TRACKER), &source, ret_error) ||
@@ -813,8 +809,8 @@ static bool follow_tracker(struct fsdp_reading *reading, const struct fsdp_folde
 	while (text.size != 0 && text.data[text.size - 1] <= ' ')
 		text.size--;
 	bool is_number = fsdp_pattern_takes(text, "#", numbers);
-	wanted = is_number ? numbers[0] : FSDP_NONE;
-	is_declared = is_number || fsdp_span_is(text, "release");
+	uint32_t wanted = is_number ? numbers[0] : FSDP_NONE;
+	bool is_declared = is_number || fsdp_span_is(text, "release");
 	for (size_t i = 0; i < folder->count && is_declared; i++) {
 		*ret_entry = fsdp_folder_entry(folder, i);
 		if (!takes_step(ret_entry, ret_step) || *ret_step != wanted)

@@ -97,13 +97,12 @@ static void add_item(struct keeper *keeper, struct open_node *node)
 {
 	const struct fsdp_json *json = node->json;
 	uint32_t n = node->next++;
-	struct fsdp_json number;
 
 	if (json->kind != FSDP_JSON_INTEGERS) {
 		add_node(keeper, &json->items[n]);
 		return;
 	}
-	number = (struct fsdp_json){
+	struct fsdp_json number = (struct fsdp_json){
 		.kind = FSDP_JSON_INTEGER,
 		.integer = json->integers[n],
 	};

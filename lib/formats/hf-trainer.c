@@ -174,11 +174,10 @@ static bool read_members(
 	if (token->kind != FSDP_SCAN_OBJECT)
 		return true;
 	while (fsdp_json_scan_next(scan, token, ret_error)) {
-		const struct state_key *key;
 		*ret_whole = token->kind == FSDP_SCAN_OBJECT_END;
 		if (token->kind != FSDP_SCAN_KEY)
 			return true;
-		key = wanted_key(token);
+		const struct state_key *key = wanted_key(token);
 		if (key == NULL) {
 			if (!fsdp_json_scan_skip(scan, token, ret_error))
 				return false;

@@ -89,13 +89,12 @@ static void add_optimizers(struct fsdp_reading *reading, const struct fsdp_folde
 		struct fsdp_folder below;
 		struct fsdp_child *child;
 		struct fsdp_dir dir;
-		bool has;
 		if (entry.kind != FSDP_ENTRY_DIRECTORY ||
 			!takes_folder(entry.name, numbers) ||
 			!fsdp_folder_open_child(folder, entry.name, reading->scratch,
 				reading->limits, &dir, &below, NULL))
 			continue;
-		has = fsdp_folder_has(&below, OPTIM_NAME, FSDP_ENTRY_FILE);
+		bool has = fsdp_folder_has(&below, OPTIM_NAME, FSDP_ENTRY_FILE);
 		fsdp_dir_close(&dir);
 		if (!has)
 			continue;

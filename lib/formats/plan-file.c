@@ -1067,14 +1067,13 @@ static void check_units(struct fsdp_plan_reading *plan)
 	for (uint32_t i = 0; i < model->planned.count; i++)
 		marks[fsdp_model_planned(model, i)->name] |= LISTED;
 	FSDP_EACH(i, model->unit_fqns.count, name, fsdp_model_unit_fqn(model, i)->full) {
-		struct fsdp_span text;
 		if ((marks[name] & LISTED) && !(marks[name] & IN_UNIT)) {
 			marks[name] |= IN_UNIT;
 			continue;
 		}
 		/* Names below a long one are long: beyond the findings that are kept
 		 * they are not shown. */
-		text = FSDP_SPAN("");
+		struct fsdp_span text = FSDP_SPAN("");
 		if (reported++ < NAMES_REPORTED &&
 			fsdp_names_length(&model->names, name) <= NAME_LONG)
 			text = fsdp_model_name(model, name, plan->reading->scratch);

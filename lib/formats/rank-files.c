@@ -346,7 +346,6 @@ static void report_double(struct fsdp_model *model, struct ranks *ranks, uint32_
 	uint32_t place = ranks->place_of[model->files.count + index];
 	bool is_instead =
 		file->named_rank < ranks->world_size && ranks->first[place] == 0;
-	const struct fsdp_span *names;
 	size_t count;
 	char fix[FSDP_FIX_ROOM];
 	if (!is_instead) {
@@ -356,7 +355,7 @@ static void report_double(struct fsdp_model *model, struct ranks *ranks, uint32_
 			FSDP_TEXT_MOST(other, 256));
 		return;
 	}
-	names = names_of_file(model, index, &count, scratch);
+	const struct fsdp_span *names = names_of_file(model, index, &count, scratch);
 	ranks->is_reported[place] = true;
 	fsdp_find(&model->findings, FSDP_RULE_RANK_IDENTITY,
 		FSDP_PLACE(.file = file->path, .rank = file->rank, .affected = names,

@@ -766,7 +766,6 @@ static const char *read_all(int fd, int patience, unsigned char *bytes, size_t s
 static bool wait_frame(struct fsdp_remote *remote)
 {
 	unsigned char head[4];
-	const char *why;
 	uint64_t size = 0;
 	if (remote->broken != NULL)
 		return false;
@@ -776,7 +775,7 @@ static bool wait_frame(struct fsdp_remote *remote)
 	}
 	remote->leading = true;
 	pthread_mutex_unlock(&remote->mutex);
-	why = read_all(remote->fd, remote->patience, head, sizeof head);
+	const char *why = read_all(remote->fd, remote->patience, head, sizeof head);
 	if (why == NULL) {
 		struct fsdp_cursor frame = fsdp_cursor(fsdp_span(head, sizeof head));
 		size = fsdp_cursor_read_u32le(&frame);

@@ -138,11 +138,10 @@ static void check_group(struct fsdp_deepspeed *ds, uint32_t group)
 	/* param_shapes determine the length of the flat buffers. If it differs,
 	 * parameters may have other positions: an alignment that no file records. */
 	uint64_t align = 2 * (uint64_t)ds->world_size;
-	bool whole;
 	char name[256];
 	snprintf(name, sizeof name, FSDP_ZERO_GROUPS "%u", group);
 	/* Elements of a flat buffer on all ranks; whole: no rank is missing. */
-	whole = ds->optim_files == ds->world_size;
+	bool whole = ds->optim_files == ds->world_size;
 	FSDP_EACH(rank, ds->optim_files, flat, fsdp_deepspeed_find_flat(ds, name, rank)) {
 		whole &= flat != NULL;
 		if (flat != NULL)

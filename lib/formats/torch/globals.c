@@ -732,7 +732,6 @@ static void allow(struct refused *refused, const struct fsdp_pickle_global *glob
 				FSDP_KNOWN_GETATTR | FSDP_KNOWN_CALLED | FSDP_KNOWN_MAKER;
 	char path[2 * FSDP_SHOWN], item[5 * FSDP_SHOWN];
 	struct fsdp_span module = global->module;
-	bool fits;
 
 	if (fsdp_span_is(
 		    package_of(global), "torchao")) /* importing it allows its classes */
@@ -752,9 +751,9 @@ static void allow(struct refused *refused, const struct fsdp_pickle_global *glob
 		!fsdp_span_is_any(
 			module, "torch.optim.lr_scheduler torch.optim.swa_utils"))
 		module.size = sizeof "torch.optim" - 1;
-	fits = name_in(refused->imports, module) ||
-	       add_text(refused->imports, sizeof refused->imports, &refused->imports_size,
-		       module);
+	bool fits = name_in(refused->imports, module) ||
+		    add_text(refused->imports, sizeof refused->imports,
+			    &refused->imports_size, module);
 	if (module.data == global->module.data) {
 		int size;
 

@@ -686,14 +686,13 @@ static void read_tar_storage(struct legacy *legacy, fsdp_ref top)
 	fsdp_ref class = fsdp_pickle_item(pickle, top, 2);
 	struct fsdp_span key,
 		location = fsdp_pickle_text(pickle, fsdp_pickle_item(pickle, top, 1));
-	uint64_t numel;
 	uint32_t storage;
 	require(legacy, (fsdp_pickle_kind(pickle, class) == FSDP_PICKLE_GLOBAL &&
 				location.data != NULL) ||
 				fail(legacy, "a storage is not described as one"));
 	location = fsdp_arena_copy(legacy->reading->model->arena, location);
 	key = key_text(legacy, fsdp_pickle_item(pickle, top, 0));
-	numel = read_count(legacy);
+	uint64_t numel = read_count(legacy);
 	require(legacy,
 		fsdp_torch_add_storage(&legacy->torch, key,
 			fsdp_pickle_named(pickle, class), location, numel, &storage) ||

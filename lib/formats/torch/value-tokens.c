@@ -522,15 +522,14 @@ static size_t look_at(struct inside_values *nested, struct fsdp_span stream, siz
 {
 	struct fsdp_arena arena;
 	struct fsdp_span value, bytes;
-	bool whole;
 	if (!read_value(stream, at, text, &value) || value.size > ONE_MOST ||
 		value.size > nested->left)
 		return 0;
 	nested->left -= value.size;
 	fsdp_arena_init(&arena, nested->torch->scratch->budget);
 	bytes = value;
-	whole = (!text || fsdp_torch_latin1(value, &arena, &bytes)) &&
-		check_nested(nested, bytes, base + at, depth);
+	bool whole = (!text || fsdp_torch_latin1(value, &arena, &bytes)) &&
+		     check_nested(nested, bytes, base + at, depth);
 	fsdp_arena_done(&arena);
 	return whole ? value.size : 0;
 }

@@ -388,11 +388,10 @@ static void add_components(
 static void report_hidden(struct walk *walk)
 {
 	struct fsdp_torch *torch = walk->torch;
-	struct fsdp_span name;
 	char room[FSDP_SHOWN], others[48] = "";
 	if (walk->hidden == 0)
 		return;
-	name = name_text(walk, walk->first_hidden);
+	struct fsdp_span name = name_text(walk, walk->first_hidden);
 	if (walk->hidden > 1)
 		snprintf(others, sizeof others,
 			walk->hidden == 2 ? "; %llu other value too"
@@ -477,7 +476,6 @@ static bool enter_kind(
 	struct fsdp_pickle *pickle = torch->pickle;
 	fsdp_ref callable = fsdp_pickle_callable(pickle, ref);
 	struct fsdp_pickle_global *class = fsdp_pickle_global_of(pickle, callable);
-	const struct fsdp_torch_known *known;
 	enum fsdp_pickle_kind kind = fsdp_pickle_kind(pickle, ref);
 	bool filled = fsdp_pickle_count(pickle, ref) != 0;
 	*ret_kind = FRAME_PAIRS;
@@ -495,7 +493,7 @@ static bool enter_kind(
 	}
 	if (!filled || class == NULL || fsdp_pickle_is_mapping(pickle, callable))
 		return filled && class != NULL;
-	known = fsdp_torch_known(torch, class);
+	const struct fsdp_torch_known *known = fsdp_torch_known(torch, class);
 	return known != NULL && (known->what & FSDP_KNOWN_PAIRS) != 0 &&
 	       (known->what & FSDP_KNOWN_APPENDS) == 0;
 }

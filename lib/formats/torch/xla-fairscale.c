@@ -340,16 +340,14 @@ static void describe_unit(struct taking *taking, const struct flat_parts *parts,
 {
 	struct fsdp_model *model = taking->torch->model;
 	struct fsdp_span prefix = join(model->arena, parts->prefix, FSDP_SPAN(""));
-	struct fsdp_flat_module *of;
-	struct fsdp_flat_record *flat;
 	uint32_t id;
 	if (taking->relative->has_units)
 		return;
 	prefix = drop_wrappers(prefix);
 	if (fsdp_span_ends(prefix, FSDP_SPAN(".")))
 		prefix.size--;
-	flat = fsdp_build_push(model, &model->flats, &id);
-	of = fsdp_build_push(model, &model->flat_modules, NULL);
+	struct fsdp_flat_record *flat = fsdp_build_push(model, &model->flats, &id);
+	struct fsdp_flat_module *of = fsdp_build_push(model, &model->flat_modules, NULL);
 	*flat = (struct fsdp_flat_record){
 		.dtype = kept->tensor.dtype,
 		.shards = taking->relative->is_xla ? taking->torch->world_size : 1,
@@ -425,7 +423,6 @@ static void read_xla_shard(struct taking *taking, struct fsdp_span module,
 	struct fsdp_span key = join(scratch, module, shard);
 	struct fsdp_span name = orig.data != NULL ? join(scratch, module, orig) : key;
 	struct flat_parts parts = { .key = key, .whole = FSDP_UNKNOWN };
-	fsdp_ref lists;
 	int64_t size[DIMS_MAX];
 	size_t dims;
 	parts.shape = fsdp_pickle_get(pickle, facts, "_orig_size");
@@ -436,7 +433,7 @@ static void read_xla_shard(struct taking *taking, struct fsdp_span module,
 			"the metadata of the shard has no name of its tensor");
 		return;
 	}
-	lists = fsdp_pickle_get_span(pickle,
+	fsdp_ref lists = fsdp_pickle_get_span(pickle,
 		fsdp_pickle_get(pickle, taking->relative->facts, "flatten_info"), name);
 	parts.names = fsdp_pickle_item(pickle, lists, 0);
 	parts.shapes = fsdp_pickle_item(pickle, lists, 1);
