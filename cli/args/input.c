@@ -249,12 +249,9 @@ enum arguments_result arguments_read(
 
 static const struct fsdp_limit_row *find_limit(const char *name, size_t size)
 {
-	for (size_t i = 0; i < fsdp_limit_row_count(); i++) {
-		const struct fsdp_limit_row *row = fsdp_limit_row(i);
-
+	FOR_EACH(i, fsdp_limit_row_count(), row, fsdp_limit_row(i))
 		if (strlen(row->name) == size && memcmp(row->name, name, size) == 0)
 			return row;
-	}
 	return NULL;
 }
 
@@ -639,9 +636,7 @@ static void split_words(
 		path_count = 1;
 	for (size_t i = 1 + path_count; i < words->count; i++)
 		texts_add(&inputs->words, memory_text(words->items[i]));
-	for (size_t i = 0; i < path_count; i++) {
-		const char *path = url_local(words->items[1 + i]);
-
+	FOR_EACH(i, path_count, path, url_local(words->items[1 + i])) {
 		if (url_is(path)) {
 			add_url(inputs, arguments, path, usage);
 			path = inputs->url_names.items[inputs->url_names.count - 1];

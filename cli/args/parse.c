@@ -75,12 +75,9 @@ void nearest_try(struct nearest *nearest, const char *candidate)
 
 const struct fsdp_rule *rule_of_name(const char *name)
 {
-	for (size_t i = 0; i < fsdp_rule_count(); i++) {
-		const struct fsdp_rule *rule = fsdp_rule(i);
-
+	FOR_EACH(i, fsdp_rule_count(), rule, fsdp_rule(i))
 		if (strcasecmp(rule->id, name) == 0 || strcasecmp(rule->slug, name) == 0)
 			return rule;
-	}
 	return NULL;
 }
 

@@ -336,8 +336,7 @@ struct selection *selection_new(const struct select_options *options, struct usa
 	selection->max_bytes = options->max_bytes;
 	selection->names = memory_new(count, sizeof *selection->names);
 	selection->files = memory_new(options->files.count, sizeof *selection->files);
-	for (size_t i = 0; i < count; i++) {
-		struct pattern *pattern = &selection->names[i];
+	FOR_EACH(i, count, pattern, &selection->names[i]) {
 		const char *text;
 
 		selection->name_count = i + 1;
@@ -550,8 +549,7 @@ static bool takes_either(struct selection *selection, struct fsdp_span name,
 {
 	bool taken = !selection->has_include;
 
-	for (size_t i = 0; i < selection->name_count; i++) {
-		const struct pattern *pattern = &selection->names[i];
+	FOR_EACH(i, selection->name_count, pattern, &selection->names[i]) {
 		if (!pattern->exclude && taken)
 			continue;
 		if (!matches(selection, pattern, name) &&
@@ -639,11 +637,10 @@ bool selection_takes_piece(struct selection *selection,
 static bool takes_some_piece(struct selection *selection,
 	const struct fsdp_checkpoint *checkpoint, const struct fsdp_tensor *tensor)
 {
-	for (uint32_t i = 0; i < tensor->piece_count; i++) {
-		struct fsdp_piece piece = fsdp_piece(checkpoint, tensor->first_piece + i);
+	FOR_EACH(i, tensor->piece_count, piece,
+		fsdp_piece(checkpoint, tensor->first_piece + i))
 		if (selection_takes_piece(selection, checkpoint, &piece))
 			return true;
-	}
 	return false;
 }
 

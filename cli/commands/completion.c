@@ -51,14 +51,11 @@ static void add_column(struct offered *columns, const char *name)
 /* Columns of rows; members of nested objects are not columns. */
 static void add_columns(struct offered *columns, const struct record *record)
 {
-	for (size_t i = 0; i < record->count; i++) {
-		const struct column *field = &record->fields[i];
-
+	FOR_EACH(i, record->count, field, &record->fields[i])
 		if (field->type == FIELD_FIELDS || record->form == RECORD_ONE_OF)
 			add_columns(columns, field->of);
 		else if (field->name != NULL)
 			add_column(columns, field->name);
-	}
 }
 
 /* Of the main arrays that an answer may have. */

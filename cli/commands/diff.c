@@ -242,9 +242,7 @@ static size_t list_entries(const struct diffing *diffing, struct module_entry *e
 	const struct fsdp_compare_facts *facts = &diffing->facts;
 	size_t count = 0;
 
-	for (size_t i = 0; i < facts->pair_count; i++) {
-		struct fsdp_compare_pair pair = fsdp_compare_pair(diffing->compare, i);
-
+	FOR_EACH(i, facts->pair_count, pair, fsdp_compare_pair(diffing->compare, i)) {
 		entries[count++] = (struct module_entry){ module_of(pair.sides[0].name),
 			pair.sides[0].tensor,
 			pair.what != 0 ? CHANGED
@@ -584,9 +582,8 @@ static void set_side(struct row *row, unsigned side, struct fsdp_compare_tensor 
 static void rows_only(
 	struct diffing *diffing, const struct record_table *table, unsigned side)
 {
-	for (size_t i = 0; i < diffing->facts.only_count[side]; i++) {
-		struct fsdp_compare_tensor tensor =
-			fsdp_compare_only(diffing->compare, side, i);
+	FOR_EACH(i, diffing->facts.only_count[side], tensor,
+		fsdp_compare_only(diffing->compare, side, i)) {
 		struct row row = { .kind = side == 0 ? "only_a" : "only_b",
 			.name = text_of_span(tensor.name) };
 
@@ -604,8 +601,7 @@ static void write_differences(struct diffing *diffing)
 
 	record_table_init(&table, &like, &row_record, diffing);
 	out_records_begin(diffing->run->out, &table);
-	for (size_t i = 0; i < diffing->change_count; i++) {
-		const struct diff_change *change = diff_change(diffing, i);
+	FOR_EACH(i, diffing->change_count, change, diff_change(diffing, i)) {
 		const struct fsdp_compare_elements *elements = &change->pair.elements;
 		size_t used = 0;
 		struct row row = {
@@ -988,14 +984,11 @@ static void print_modules(struct diffing *diffing)
 
 	record_table_init(&table, &like, &module_change_record, diffing);
 	out_records_begin(diffing->run->out, &table);
-	for (size_t i = 0; i < diffing->module_count; i++) {
-		const struct module_change *module = &diffing->modules[i];
-
+	FOR_EACH(i, diffing->module_count, module, &diffing->modules[i])
 		if (all || module->changed + module->only_a + module->only_b > 0)
 			out_records_row(diffing->run->out, &table, module);
 		else
 			equal++;
-	}
 	out_table_end(diffing->run->out);
 	if (equal > 0)
 		run_note(diffing->run, "%zu module%s without differences (-v lists %s)",
@@ -1183,9 +1176,8 @@ static void answer(struct diffing *diffing)
 	note_idle_renames(run, &diffing->options->renames, diffing->facts.idle_renames);
 	/* What could not be read. Files that change give one message: all of it has to
 	 * run again. */
-	for (size_t i = 0; i < diffing->facts.failure_count; i++) {
-		const struct fsdp_error *error =
-			fsdp_compare_failure(diffing->compare, i);
+	FOR_EACH(i, diffing->facts.failure_count, error,
+		fsdp_compare_failure(diffing->compare, i)) {
 		const char *rule = fsdp_error_rule(error);
 		bool changes = rule != NULL && strcmp(rule, "FI2004") == 0;
 

@@ -165,15 +165,12 @@ static void audit(struct run *run)
 	passes_run(&passes, run, FSDP_LEVEL_HEADERS, NULL);
 	check_weight_sets(run, false, false);
 	/* Findings about unread parts become failures: those parts were not checked. */
-	for (size_t i = 0; i < collected->finding_count; i++) {
-		const struct finding finding = collected->findings[i];
-
+	FOR_EACH(i, collected->finding_count, finding, collected->findings[i])
 		if (finding.severity != SEVERITY_ERROR ||
 			!rule_is_limit(fsdp_rule_find(finding.rule)))
 			collected->findings[kept++] = finding;
 		else
 			add_failure(run, &finding);
-	}
 	collected->finding_count = kept;
 	report_failed_files(run);
 	findings_sort(collected->findings, collected->finding_count);
@@ -226,9 +223,7 @@ void find_torn(struct exporting *exporting)
 	exporting->torn = run_memory(run, count, sizeof *exporting->torn);
 	audit(run);
 	/* By what was found: then the checkpoint is bad. */
-	for (size_t i = 0; i < collected->finding_count; i++) {
-		const struct finding *finding = &collected->findings[i];
-
+	FOR_EACH(i, collected->finding_count, finding, &collected->findings[i]) {
 		/* What --index-only is about to write is not missing. */
 		if (finding->severity == SEVERITY_ERROR &&
 			is_about_tensors(finding->rule) &&
@@ -646,9 +641,7 @@ static void omit_repaired(const struct exporting *exporting)
 	const struct collected *collected = exporting->run->collected;
 	const char *strip = exporting->options->strip;
 
-	for (size_t i = 0; i < collected->finding_count; i++) {
-		struct finding *finding = &collected->findings[i];
-
+	FOR_EACH(i, collected->finding_count, finding, &collected->findings[i]) {
 		finding->is_printed |=
 			exporting->options->index_only
 				? is_exported_index(finding->file.data)

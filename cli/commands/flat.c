@@ -437,12 +437,9 @@ static void print_head(struct ledger *ledger, const struct flat_unit *whole)
 	for (uint32_t i = 0; i < unit->mixed_precision_count; i++)
 		out_values(out, ", {} {}", value_word(unit->mixed_precision[i].key),
 			value_word(unit->mixed_precision[i].value));
-	for (uint32_t i = 0; i < flat->entry_count; i++) {
-		struct fsdp_flat_entry entry =
-			fsdp_flat_entry(ledger->run->checkpoint, flat, i);
-
+	FOR_EACH(i, flat->entry_count, entry,
+		fsdp_flat_entry(ledger->run->checkpoint, flat, i))
 		numel += entry.fqn != FSDP_NONE ? entry.numel : 0;
-	}
 	out_values(out, "{}{}{}: [{} elements + {} padding = ]{}, {} per rank",
 		value_word(unit->use_orig_params > 0 ? ", use_orig_params" : ""),
 		value_word(unit->cpu_offload > 0 ? ", offloaded to the CPU" : ""),
@@ -568,9 +565,8 @@ static void print_unit(struct ledger *ledger, const struct flat_unit *unit)
 	}
 	if (ledger->only_entry == FSDP_NONE) {
 		print_entries(ledger, &unit->flat);
-		for (uint32_t i = 0; i < unit->flat.tie_count; i++) {
-			struct fsdp_flat_tie tie =
-				fsdp_flat_tie(ledger->run->checkpoint, &unit->flat, i);
+		FOR_EACH(i, unit->flat.tie_count, tie,
+			fsdp_flat_tie(ledger->run->checkpoint, &unit->flat, i)) {
 			out_line_begin(out, NULL);
 			out_values(out, "  {} is ",
 				value_name(ledger_full_name(ledger, tie.fqn)));
@@ -739,11 +735,9 @@ static bool find_entry(
 	for (size_t i = 0; i < ledger->unit_count && name != FSDP_NONE; i++) {
 		struct fsdp_flat flat = ledger_flat(ledger, ledger->units[i]);
 		uint32_t wanted = name;
-		for (uint32_t n = 0; n < flat.tie_count; n++) {
-			struct fsdp_flat_tie tie = fsdp_flat_tie(checkpoint, &flat, n);
+		FOR_EACH(n, flat.tie_count, tie, fsdp_flat_tie(checkpoint, &flat, n))
 			if (tie.fqn == wanted)
 				wanted = tie.same_as;
-		}
 		for (uint32_t n = 0; n < flat.entry_count; n++) {
 			if (fsdp_flat_entry(checkpoint, &flat, n).fqn != wanted)
 				continue;
@@ -820,14 +814,12 @@ static void print_no_param(struct ledger *ledger, struct text word)
 	struct similar similar;
 
 	similar_init(&similar, word);
-	for (size_t i = 0; i < ledger->unit_count; i++) {
-		struct fsdp_flat flat = ledger_flat(ledger, ledger->units[i]);
+	FOR_EACH(i, ledger->unit_count, flat, ledger_flat(ledger, ledger->units[i]))
 		for (uint32_t n = 0; n < flat.entry_count; n++) {
 			uint32_t fqn = fsdp_flat_entry(checkpoint, &flat, n).fqn;
 			if (fqn != FSDP_NONE)
 				similar_try(&similar, fqn, ledger_full_name(ledger, fqn));
 		}
-	}
 	print_similar(ledger, &similar, "holds", ledger->options->param);
 }
 

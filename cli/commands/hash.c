@@ -239,13 +239,10 @@ static void hash_compare(struct hashing *hashing)
 		hashing->listed[i] = (uint8_t)compare_row(hashing, &row);
 		count_row(hashing, (enum listed)hashing->listed[i], row.name);
 	}
-	for (size_t i = 0; i < hashing->tensor_count; i++) {
-		struct fsdp_tensor tensor =
-			fsdp_tensor(hashing->run->checkpoint, hashing->tensors[i]);
-
+	FOR_EACH(i, hashing->tensor_count, tensor,
+		fsdp_tensor(hashing->run->checkpoint, hashing->tensors[i]))
 		hash_see(hashing, span_of_text(tensor_shown_name(
 					  hashing->run, hashing->name, &tensor)));
-	}
 	for (size_t i = 0; i < fsdp_manifest_count(manifest); i++) {
 		struct fsdp_manifest_entry entry = fsdp_manifest_entry(manifest, i);
 		/* A line about what was not selected does not count. */
@@ -542,8 +539,7 @@ static void make_rows(struct hashing *hashing)
 	read_bytes(hashing);
 	hashing->row_count = fsdp_digest_count(hashing->digests);
 	/* What could not be read leaves the answer partial. */
-	for (size_t i = 0; i < hashing->row_count; i++) {
-		struct fsdp_digest digest = fsdp_digest(hashing->digests, i);
+	FOR_EACH(i, hashing->row_count, digest, fsdp_digest(hashing->digests, i)) {
 		struct hash_row row;
 
 		if (digest.error == NULL)

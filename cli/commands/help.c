@@ -231,9 +231,7 @@ static void topic_limits(FILE *stream)
 {
 	fputs("Limits. --limit NAME=VALUE changes one; 0: no limit. Sizes: 4096, 4K, 4KiB, 4KB.\n\n",
 		stream);
-	for (size_t i = 0; i < fsdp_limit_row_count(); i++) {
-		const struct fsdp_limit_row *row = fsdp_limit_row(i);
-
+	FOR_EACH(i, fsdp_limit_row_count(), row, fsdp_limit_row(i)) {
 		int size = fprintf(stream, "  %-17s %12" PRIu64 " %-6s ", row->name,
 			row->value, row->unit);
 
@@ -399,9 +397,7 @@ static void run_help(struct run *run)
 
 	if (run->word_count == 0)
 		help_overview(stream, run->commands);
-	for (size_t i = 0; i < run->word_count; i++) {
-		const struct command *row = command_find(run->commands, run->words[i]);
-
+	FOR_EACH(i, run->word_count, row, command_find(run->commands, run->words[i])) {
 		if (i > 0)
 			fputc('\n', stream);
 		if (row != NULL)

@@ -191,12 +191,11 @@ static bool print_adapter(struct info *info)
 			       ? text_of("DoRA")
 			       : text_of("LoRA");
 	out_values(out, ": {}", value_text(type));
-	for (size_t i = 0; i < sizeof settings / sizeof *settings; i++) {
-		struct text value = setting_of(info, settings[i].setting);
+	FOR_EACH(i, sizeof settings / sizeof *settings, value,
+		setting_of(info, settings[i].setting))
 		if (value.data != NULL && !text_is(value, text_of("None")))
 			out_values(out, "{}{}", value_word(settings[i].before),
 				value_text(value));
-	}
 	return true;
 }
 
@@ -386,8 +385,7 @@ static void print_optimizer(struct info *info)
 	out_line_begin(out, "optimizer");
 	out_values(out, "[{}: ]", value_word(optimizer_word(info->kind.optimizer)));
 	/* "exp_avg, exp_avg_sq float32": those of one dtype together. */
-	for (size_t i = 0; i < facts->state_count; i++) {
-		const struct fsdp_state_kind *kind = &facts->states[i];
+	FOR_EACH(i, facts->state_count, kind, &facts->states[i]) {
 		if (kind->is_scalar)
 			continue;
 		if (before != NULL && before->dtype != kind->dtype)

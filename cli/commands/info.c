@@ -80,9 +80,7 @@ static void recordings_show(struct run *run)
 	int status = STATUS_GOOD;
 
 	rows.items = run_memory(run, rows.count, sizeof *rows.items);
-	for (size_t i = 0; i < rows.count; i++) {
-		const struct fsdp_recording *one = fsdp_recording(run->recordings, i);
-
+	FOR_EACH(i, rows.count, one, fsdp_recording(run->recordings, i)) {
 		rows.items[i] = (struct row){ .input = one->input,
 			.kind = fsdp_recording_kind_name(one->kind),
 			.title = KINDS[one->kind].title,
@@ -99,16 +97,13 @@ static void recordings_show(struct run *run)
 	}
 	run_begin(run, status);
 	/* "rank0.json  trace of torch.profiler, rank 0 of 2" */
-	for (size_t i = 0; i < rows.count; i++) {
-		const struct row *row = &rows.items[i];
-
+	FOR_EACH(i, rows.count, row, &rows.items[i])
 		out_values_line(run->out, NULL, "{}  {}[, rank {}][ of {}]{}",
 			value_word(run->paths[row->input]), value_word(row->title),
 			value_known(row->rank),
 			value_known(
 				row->rank != FSDP_ABSENT ? row->world_size : FSDP_ABSENT),
 			value_word(row->whole ? "" : "; some of it could not be read"));
-	}
 	/* One command reads those of one kind together. */
 	out_line_begin(run->out, "next");
 	out_line_keep(run->out, true);
@@ -179,8 +174,7 @@ static void examine(struct below_row *row, const struct fsdp_checkpoint *checkpo
 {
 	size_t count = fsdp_finding_count(checkpoint);
 
-	for (size_t i = 0; i < count; i++) {
-		const struct fsdp_finding *finding = fsdp_finding(checkpoint, i);
+	FOR_EACH(i, count, finding, fsdp_finding(checkpoint, i)) {
 		if (finding->severity != FSDP_ERROR)
 			continue;
 		/* A finding's sentence may speak of its file. */
@@ -330,9 +324,7 @@ static void below_show(struct run *run)
 		if (!rows[i].is_member)
 			look_at(&rows[i], rows + all, run);
 	/* One row of each set, which is called so. */
-	for (size_t i = 0; i < all; i++) {
-		struct below_row *row = &rows[i];
-
+	FOR_EACH(i, all, row, &rows[i]) {
 		if (row->is_member)
 			continue;
 		if (row->others > 0 && row->name.size < sizeof row->shown - 32)
@@ -407,9 +399,8 @@ static struct value get_names(struct subject of)
 	size_t count = row->view_count < NAMES_MAX ? row->view_count : NAMES_MAX;
 	size_t length = 0;
 
-	for (size_t i = 0; i < count; i++) {
-		struct fsdp_tensor tensor = fsdp_tensor(
-			checkpoint_of(of), fsdp_unused_tensor(rows->waste, row, i));
+	FOR_EACH(i, count, tensor,
+		fsdp_tensor(checkpoint_of(of), fsdp_unused_tensor(rows->waste, row, i))) {
 		struct text name =
 			tensor_shown_name(run_of(of), &buffers_of(of)->name, &tensor);
 		name_buffer_append(all, &length, name);
@@ -870,8 +861,7 @@ static const struct option_row OPTIONS[] = {
 /* Suffixes of its files, each once. */
 static void list_suffixes(struct info *info)
 {
-	for (uint32_t i = 0; i < info->counts.files; i++) {
-		struct fsdp_file file = fsdp_file(info->run->checkpoint, i);
+	FOR_EACH(i, info->counts.files, file, fsdp_file(info->run->checkpoint, i)) {
 		struct text base = text_last(text_of_span(file.path), '/');
 		struct text word = text_last(base, '.');
 		struct suffix suffix = { .is_name = word.size + 1 == base.size };

@@ -271,8 +271,7 @@ static void check_parts(struct examined *one, const struct fsdp_discover *below)
 {
 	bool has_weights = false;
 
-	for (size_t i = 0; i < fsdp_discover_count(below); i++) {
-		const char *path = fsdp_discover_path(below, i);
+	FOR_EACH(i, fsdp_discover_count(below), path, fsdp_discover_path(below, i)) {
 		struct fsdp_checkpoint *checkpoint;
 		struct fsdp_error *error;
 		size_t mark = memory_mark();
@@ -388,9 +387,7 @@ static void decide(struct run_candidate *candidate)
 	uint64_t same = 0;
 	char rest[48] = "";
 
-	for (size_t i = 0; i < own->finding_count; i++) {
-		const struct finding *finding = &own->findings[i];
-
+	FOR_EACH(i, own->finding_count, finding, &own->findings[i]) {
 		if (finding->severity == SEVERITY_NOTE)
 			continue;
 		if (worst == NULL || finding->severity > worst->severity) {
@@ -713,9 +710,7 @@ static bool leads_to(
 /* Finds the candidates that pointers name. */
 static void pointers_follow(struct latest *latest)
 {
-	for (size_t i = 0; i < latest->pointer_count; i++) {
-		struct run_pointer *pointer = &latest->pointers[i];
-
+	FOR_EACH(i, latest->pointer_count, pointer, &latest->pointers[i]) {
 		pointer->to = NULL;
 		for (size_t k = 0; k < latest->count && pointer->to == NULL; k++)
 			if (leads_to(pointer, &latest->candidates[k]))
@@ -793,8 +788,7 @@ static void trackers_check(struct latest *latest)
 		if (!is_other(latest, &latest->pointers[i]))
 			latest->pointers[kept++] = latest->pointers[i];
 	latest->pointer_count = kept;
-	for (size_t i = 0; i < kept; i++) {
-		struct run_pointer *pointer = &latest->pointers[i];
+	FOR_EACH(i, kept, pointer, &latest->pointers[i]) {
 		const struct run_candidate *newest = NULL;
 		bool has_other = false;
 
@@ -894,9 +888,7 @@ static void candidates_find(struct latest *latest)
 	size_t count = collected->input_count;
 
 	latest->folders = run_memory(latest->run, count, sizeof *latest->folders);
-	for (size_t i = 0; i < count; i++) {
-		struct text typed = collected->inputs[i].path;
-
+	FOR_EACH(i, count, typed, collected->inputs[i].path) {
 		/* Names of files below it have a slash of their own. */
 		while (typed.size > 1 && typed.data[typed.size - 1] == '/')
 			typed.size--;
@@ -1121,8 +1113,7 @@ static void check_newest(struct latest *latest, size_t wanted)
 			helper_remote(), latest->candidates[i].path, true);
 	for (size_t i = 0; i < latest->run->collected->input_count; i++)
 		latest->folders[i].good = 0;
-	for (size_t i = 0; i < latest->count; i++) {
-		const struct run_candidate *candidate = &latest->candidates[i];
+	FOR_EACH(i, latest->count, candidate, &latest->candidates[i]) {
 		struct run_folder *folder = &latest->folders[candidate->input];
 		const struct fsdp_step_name *name = &candidate->step_name;
 		bool is_wanted = folder->is_misnamed || folder->good < wanted ||
@@ -1152,8 +1143,7 @@ static void check_weights(struct latest *latest, struct run_candidate *candidate
 	if (!is_good(candidate) || !candidate->is_lone || candidate->weights != 0 ||
 		candidate->bytes == UINT64_MAX || *end == '\0')
 		return;
-	for (size_t i = 0; i < latest->count; i++) {
-		const struct run_candidate *file = &latest->candidates[i];
+	FOR_EACH(i, latest->count, file, &latest->candidates[i]) {
 		const char *name = file->path + folder_size(file->path);
 
 		if (!file->is_lone || file->result == NULL || file->weights == 0 ||
@@ -1178,9 +1168,7 @@ static void choose(struct latest *latest)
 	latest->named = latest->unjudged = 0;
 	for (size_t i = 0; i < latest->count; i++)
 		latest->unjudged += latest->candidates[i].result == NULL;
-	for (size_t i = 0; i < latest->count; i++) {
-		struct run_candidate *candidate = &latest->candidates[i];
-
+	FOR_EACH(i, latest->count, candidate, &latest->candidates[i]) {
 		if (latest->named == wanted && !latest->options->all)
 			break;
 		if (is_good(candidate) &&
@@ -1231,9 +1219,7 @@ static bool only_builds(const struct run_candidate *candidate)
 {
 	bool builds = false;
 
-	for (size_t i = 0; i < candidate->own.finding_count; i++) {
-		const struct finding *finding = &candidate->own.findings[i];
-
+	FOR_EACH(i, candidate->own.finding_count, finding, &candidate->own.findings[i]) {
 		if (finding->severity == SEVERITY_ERROR)
 			return false;
 		builds |= strcmp(finding->rule, "FI3018") == 0;
@@ -1289,9 +1275,7 @@ static void print_none(struct latest *latest)
 		size_t skipped = 0;
 
 		/* Newer than what is named, or all if nothing is. */
-		for (size_t i = 0; i < latest->shown; i++) {
-			const struct run_candidate *candidate = &latest->candidates[i];
-
+		FOR_EACH(i, latest->shown, candidate, &latest->candidates[i]) {
 			if (candidate->is_named || is_good(candidate) ||
 				++skipped > SKIPPED_MOST)
 				continue;
@@ -1324,8 +1308,7 @@ static void print_cost(struct latest *latest)
 
 	if (!latest->options->all)
 		return;
-	for (size_t i = 0; i < latest->count; i++) {
-		const struct run_candidate *candidate = &latest->candidates[i];
+	FOR_EACH(i, latest->count, candidate, &latest->candidates[i]) {
 		uint64_t bytes = candidate->bytes != UINT64_MAX ? candidate->bytes : 0;
 
 		if (__builtin_add_overflow(all, bytes, &all))
@@ -1350,9 +1333,7 @@ static int status_of(const struct latest *latest)
 	bool blind = latest->count > 0 || latest->is_blind;
 	bool partial = false;
 
-	for (size_t i = 0; i < latest->count; i++) {
-		const struct run_candidate *candidate = &latest->candidates[i];
-
+	FOR_EACH(i, latest->count, candidate, &latest->candidates[i]) {
 		blind &= candidate->result != NULL &&
 			 strcmp(candidate->result, "partial") == 0 &&
 			 candidate->own.failure_count > 0;
@@ -1384,8 +1365,7 @@ static void run_latest(struct run *run)
 	trackers_check(latest);
 	int status = status_of(latest);
 	/* An unreadable one may be newer than its name shows, and good. */
-	for (size_t i = 0; i < latest->count; i++) {
-		const struct run_candidate *candidate = &latest->candidates[i];
+	FOR_EACH(i, latest->count, candidate, &latest->candidates[i]) {
 		const struct failure *from = candidate->own.failures;
 		struct failure *failure =
 			candidate->own.failure_count > 0

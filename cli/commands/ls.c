@@ -463,12 +463,10 @@ static void add_groups(struct listing *listing)
 	run_must(run, fsdp_sums_new(run->checkpoint, listing->by[0], depth,
 			      &listing->sums, &run->error));
 	run_owns(run, listing->sums, release_sums);
-	for (size_t i = 0; i < listing->row_count; i++) {
-		struct fsdp_tensor tensor =
-			fsdp_tensor(run->checkpoint, listing->rows[i]);
+	FOR_EACH(i, listing->row_count, tensor,
+		fsdp_tensor(run->checkpoint, listing->rows[i]))
 		fsdp_sums_add(
 			listing->sums, listing->rows[i], &tensor, takes_piece, listing);
-	}
 }
 
 static void list_groups(struct listing *listing)
@@ -544,12 +542,10 @@ static void select_pieces(struct listing *listing)
 	for (size_t i = 0; i < listing->row_count; i++) {
 		struct fsdp_tensor tensor = fsdp_tensor(checkpoint, listing->rows[i]);
 		number_copies(listing, replicas, &tensor);
-		for (uint32_t j = 0; j < tensor.piece_count; j++) {
-			struct fsdp_piece piece =
-				fsdp_piece(checkpoint, tensor.first_piece + j);
+		FOR_EACH(j, tensor.piece_count, piece,
+			fsdp_piece(checkpoint, tensor.first_piece + j))
 			if (selection_takes_piece(listing->selection, checkpoint, &piece))
 				pieces[count++] = tensor.first_piece + j;
-		}
 	}
 	listing->rows = pieces;
 	listing->row_count = count;
@@ -616,8 +612,7 @@ static void suit_pieces(struct listing *listing, size_t head)
 
 	if (head < 2)
 		return;
-	for (size_t i = 0; i < head; i++) {
-		struct fsdp_piece piece = fsdp_piece(checkpoint, listing->rows[i]);
+	FOR_EACH(i, head, piece, fsdp_piece(checkpoint, listing->rows[i])) {
 		struct fsdp_tensor tensor = fsdp_tensor(checkpoint, piece.tensor);
 
 		other = (struct common){ tensor.dtype,
@@ -684,12 +679,10 @@ static void locate_tensors(struct listing *listing)
 		pieces[i] = FSDP_NONE;
 		listing->spots[i].offset = listing->spots[i].length = FSDP_UNKNOWN;
 	}
-	for (size_t i = 0; i < listing->row_count; i++) {
-		struct fsdp_tensor tensor =
-			fsdp_tensor(listing->run->checkpoint, listing->rows[i]);
+	FOR_EACH(i, listing->row_count, tensor,
+		fsdp_tensor(listing->run->checkpoint, listing->rows[i]))
 		if (tensor.piece_count == 1)
 			pieces[listing->rows[i]] = tensor.first_piece;
-	}
 	places_find(listing->run, pieces, count, keep_spot, listing, &listing->status);
 }
 

@@ -44,8 +44,7 @@ static void join_lines(struct run *run, const struct joined_parts *joined)
 	void **tree = run_memory(run, 1, sizeof *tree);
 
 	run_owns(run, tree, release_tree);
-	for (size_t i = 0; i < joined->parts; i++) {
-		const struct part_result *result = &joined->results[i];
+	FOR_EACH(i, joined->parts, result, &joined->results[i]) {
 		struct fsdp_document_value omitted =
 			fsdp_document_get(result->end, "omitted");
 		size_t end = result->lines.count - 1 + omitted.count;
@@ -93,8 +92,7 @@ static void run_merge(struct run *run)
 	join_lines(run, &joined);
 	/* What a part notes about itself, the others do not. */
 	notes = fsdp_document_get(joined.results[0].end, "notes");
-	for (size_t i = 0; i < notes.count; i++) {
-		struct fsdp_span note = fsdp_document_item(notes, i).text;
+	FOR_EACH(i, notes.count, note, fsdp_document_item(notes, i).text) {
 		size_t parts = 0;
 
 		while (parts < joined.parts && has_note(&joined.results[parts], note))

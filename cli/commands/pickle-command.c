@@ -305,9 +305,7 @@ static void print_name(struct out *out, struct fsdp_span module, struct fsdp_spa
 static void show_globals(struct out *out, const struct pickle_listing *listing,
 	size_t stream, size_t count)
 {
-	for (size_t i = 0; i < count; i++) {
-		struct fsdp_pickles_global global =
-			fsdp_pickles_global(listing->pickles, stream, i);
+	FOR_EACH(i, count, global, fsdp_pickles_global(listing->pickles, stream, i)) {
 		out_line_begin(out, NULL);
 		out_line_text(out, "%10" PRIu64 "  %-6s  %-11s  ", global.offset,
 			global.use, global.profile != NULL ? global.profile : "UNKNOWN");
@@ -362,10 +360,7 @@ static void show_node(struct out *out, const struct fsdp_pickles_node *node)
 static void pickle_text(struct run *run, struct pickle_listing *listing)
 {
 	struct out *out = run->out;
-	for (size_t i = 0; i < listing->count; i++) {
-		struct fsdp_pickles_stream facts =
-			fsdp_pickles_stream(listing->pickles, i);
-
+	FOR_EACH(i, listing->count, facts, fsdp_pickles_stream(listing->pickles, i)) {
 		out_line_begin(run->out, NULL);
 		if (facts.member.data != NULL)
 			print_text(run->out, facts.member);
@@ -436,8 +431,7 @@ static void answer(struct run *run, const struct fsdp_pickles *pickles)
 		text_is(text_last(text_of(run->path), '/'), text_of(".metadata")))
 		run_note(run,
 			"distributed checkpoints read .metadata with pickle.load, which refuses nothing");
-	for (size_t i = 0; i < listing->count; i++) {
-		struct fsdp_pickles_stream stream = fsdp_pickles_stream(pickles, i);
+	FOR_EACH(i, listing->count, stream, fsdp_pickles_stream(pickles, i)) {
 		refusals += stream.refusal_count;
 		/* A pickle that ends too early is listed as far as it goes. */
 		if (stream.error != NULL)
@@ -462,9 +456,7 @@ static void answer(struct run *run, const struct fsdp_pickles *pickles)
 	struct record_table table;
 	record_table_init(&table, &LIKE, &row_record, NULL);
 	out_records_begin(run->out, &table);
-	for (size_t i = 0; i < listing->count; i++) {
-		struct fsdp_pickles_stream stream = fsdp_pickles_stream(pickles, i);
-
+	FOR_EACH(i, listing->count, stream, fsdp_pickles_stream(pickles, i)) {
 		for (size_t k = 0; k < stream.global_count; k++) {
 			struct global_row row = { stream.member,
 				fsdp_pickles_global(pickles, i, k) };

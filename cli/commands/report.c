@@ -495,11 +495,9 @@ static int64_t count_affected(const struct report *report, json finding)
 	for (size_t i = 0; i < tensors.count; i++)
 		names[i] = find(fsdp_document_item(tensors, i), "name").text;
 	qsort(names, tensors.count, sizeof *names, compare_names);
-	for (size_t i = 0; i < affected.count; i++) {
-		struct fsdp_span name = fsdp_document_item(affected, i).text;
+	FOR_EACH(i, affected.count, name, fsdp_document_item(affected, i).text)
 		count += bsearch(&name, names, tensors.count, sizeof *names,
 				 compare_names) != NULL;
-	}
 	return count;
 }
 
@@ -730,9 +728,7 @@ static void write_cards(struct page *page, struct writer *to)
 
 	if (!has_runs(report))
 		write_run_cards(page, find(replay, "cost.0"), to);
-	for (size_t i = 0; i < COUNT_OF(cards); i++) {
-		const struct card *card = &cards[i];
-
+	FOR_EACH(i, COUNT_OF(cards), card, &cards[i]) {
 		/* Of two checkpoints those of a comparison, of several runs none of both.
 		 */
 		if (card->key == OF_RUN || (card->is_else && is_made) ||
@@ -894,9 +890,7 @@ static void write_findings(struct page *page, struct writer *to)
 			{ report->paths[0], find(report->data[REPORT_AUDIT], "counts") }
 		};
 
-		for (size_t i = 0; i < COUNT_OF(audits); i++) {
-			struct text name = report_name(report, audits[i].path);
-
+		FOR_EACH(i, COUNT_OF(audits), name, report_name(report, audits[i].path)) {
 			write_html_text(begin(&page->words), audits[i].counts,
 				"[{error:# error}: ][{warning:# warning}: ]");
 			writer_text(begin(&page->detail), "fsdp-inspect audit ");
@@ -1083,9 +1077,8 @@ static void write_footer(struct page *page, struct writer *to)
 	}
 	if (report->trace_count > 0) {
 		writer_text(begin(command), "fsdp-inspect replay -o chrome=run.json");
-		for (size_t i = 0; i < report->trace_count; i++) {
-			struct text trace = report_short(text_of(report->traces[i]));
-
+		FOR_EACH(i, report->trace_count, trace,
+			report_short(text_of(report->traces[i]))) {
 			writer_char(command, ' ');
 			writer_put(command, trace.data, trace.size);
 		}

@@ -258,9 +258,7 @@ static void print_bytes(const struct resharding *resharding)
 		out_line_text(out, " (as saved: at most %s)",
 			out_bytes(out, resharding->most_now, size));
 	out_line_end(out);
-	for (size_t i = 0; i < resharding->rank_count; i++) {
-		const struct fsdp_reshard_rank *rank = &ranks[i].facts;
-
+	FOR_EACH(i, resharding->rank_count, rank, &ranks[i].facts) {
 		most = rank->param_bytes > most ? rank->param_bytes : most;
 		padding = rank->padding_bytes > padding ? rank->padding_bytes : padding;
 	}

@@ -73,8 +73,7 @@ static void run_rules(struct run *run)
 	struct record_table table;
 	bool first = true;
 
-	for (size_t i = 0; i < run->word_count; i++) {
-		const char *name = run->words[i];
+	FOR_EACH(i, run->word_count, name, run->words[i]) {
 		char hint[120] = "fsdp-inspect rules lists them";
 		struct nearest nearest;
 
@@ -96,9 +95,7 @@ static void run_rules(struct run *run)
 	out_records_begin(run->out, &table);
 	for (size_t i = 0; run->word_count == 0 && i < fsdp_rule_count(); i++)
 		out_records_row(run->out, &table, fsdp_rule(i));
-	for (size_t i = 0; i < run->word_count; i++) {
-		const struct fsdp_rule *rule = rule_of_name(run->words[i]);
-
+	FOR_EACH(i, run->word_count, rule, rule_of_name(run->words[i])) {
 		if (rule == NULL)
 			continue;
 		out_records_row(run->out, &table, rule);

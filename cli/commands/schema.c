@@ -45,16 +45,13 @@ static void run_schema(struct run *run)
 	for (size_t i = 0; run->word_count == 0 && run->commands[i] != NULL; i++)
 		if (run->commands[i]->answer != NULL)
 			fprintf(stream, "%s %d\n", run->commands[i]->name, MAJOR);
-	for (size_t i = 0; i < run->word_count; i++) {
-		const struct command *of = command_find(run->commands, run->words[i]);
-
+	FOR_EACH(i, run->word_count, of, command_find(run->commands, run->words[i]))
 		if (of == NULL || of->answer == NULL ||
 			(given->major != -1 && given->major != MAJOR))
 			fail(run, run->words[i], given->major);
 		else
 			schema_write(stream, &(struct schema_of){ of->name, of->answer,
 						     of->inputs == INPUTS_MANY });
-	}
 }
 
 const struct command command_schema = {

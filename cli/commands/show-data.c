@@ -82,8 +82,7 @@ size_t slices_resolve(const struct element_slices *slices, uint64_t numel, uint6
 	size_t count = 0;
 
 	*ret_cut = false;
-	for (size_t i = 0; i < slices->count; i++) {
-		const struct element_slice *slice = &slices->list[i];
+	FOR_EACH(i, slices->count, slice, &slices->list[i]) {
 		uint64_t start = slice->has_start ? resolve(slice->start, numel) : 0;
 		uint64_t end = slice->has_end ? resolve(slice->end, numel) : numel;
 		if (end <= start)

@@ -25,8 +25,7 @@ static bool copy_elements(
 {
 	size_t size = fsdp_dtype(item->tensor.dtype)->storage_bytes;
 
-	for (size_t i = 0; i < item->range_count; i++) {
-		const struct element_range *range = &item->ranges[i];
+	FOR_EACH(i, item->range_count, range, &item->ranges[i]) {
 		uint64_t count = range->end - range->start + 1;
 
 		if (!elements_copy(run_locator(show->run), item->index, &item->tensor,

@@ -525,8 +525,7 @@ static void print_tensor(struct show *show, const struct item *item)
 		out_line_end(out);
 	}
 	print_aliases(show, item);
-	for (size_t i = 0; i < item->component_count; i++) {
-		const struct fsdp_tensor *part = &item->components[i].tensor;
+	FOR_EACH(i, item->component_count, part, &item->components[i].tensor) {
 		out_values_line(out, "component", "{}: {}, {}",
 			value_name(
 				tensor_shown_name(show->run, &show->buffers->name, part)),
@@ -606,8 +605,7 @@ void show_rows(struct show *show)
 
 	record_table_init(&table, &LIKE, &show_row_record, show);
 	out_records_begin(show->run->out, &table);
-	for (size_t i = 0; i < show->wanted_count; i++) {
-		const struct item *item = &show->items[i];
+	FOR_EACH(i, show->wanted_count, item, &show->items[i]) {
 		struct show_row row = { .kind = item->kind, .piece = no_piece(item) };
 
 		if (item->is == ITEM_TENSOR) {

@@ -181,8 +181,7 @@ static void find_items(struct show *show)
 {
 	struct run *run = show->run;
 
-	for (size_t i = 0; i < run->word_count; i++) {
-		struct fsdp_span word = span_of_text(text_of(run->words[i]));
+	FOR_EACH(i, run->word_count, word, span_of_text(text_of(run->words[i]))) {
 		uint32_t index = find_tensor_of(show, run->words[i]);
 		if (index != FSDP_NONE)
 			add_tensors(show, index);
@@ -244,8 +243,7 @@ static void list_pieces(struct show *show)
 	const struct place_facts *place = places_list(run, wanted, count, &show->status);
 	run_must(run, fsdp_replicas_new(run->checkpoint, &replicas, &run->error));
 	run_owns(run, replicas, release_replicas);
-	for (size_t i = 0; i < show->item_count; i++) {
-		struct item *item = &show->items[i];
+	FOR_EACH(i, show->item_count, item, &show->items[i]) {
 		item->pieces = next;
 		run_must(run, fsdp_replicas_find(replicas, &item->tensor, &item->copies,
 				      &run->error));
@@ -325,8 +323,7 @@ static void run_show(struct run *run)
 	size_t next = show.item_count;
 
 	show.wanted_count = show.item_count;
-	for (size_t i = 0; i < show.wanted_count; i++) {
-		uint32_t first = show.items[i].tensor.first_component;
+	FOR_EACH(i, show.wanted_count, first, show.items[i].tensor.first_component) {
 		show.items[i].component_count = show.items[i].tensor.component_count;
 		for (uint32_t k = 0; k < show.items[i].component_count; k++)
 			add_item(&show, first + k, ITEM_TENSOR);

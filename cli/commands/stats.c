@@ -334,9 +334,8 @@ static void fold_all(struct counting *counting)
 	counting->group_count = fsdp_sums_count(counting->sums);
 	counting->groups =
 		run_memory(run, counting->group_count, sizeof *counting->groups);
-	for (size_t i = 0; i < fsdp_statistics_count(counting->statistics); i++) {
-		struct fsdp_statistics_row counted =
-			fsdp_statistics_row(counting->statistics, i);
+	FOR_EACH(i, fsdp_statistics_count(counting->statistics), counted,
+		fsdp_statistics_row(counting->statistics, i)) {
 		struct fsdp_tensor tensor = fsdp_tensor(run->checkpoint, counted.tensor);
 		struct stats_sum *group = &counting->groups[fsdp_sums_group_of(
 			counting->sums, counted.tensor, &tensor)];
@@ -379,12 +378,9 @@ static void read_bins(struct counting *counting)
 		spans = run_memory(run, count, sizeof *spans);
 		counting->group_bins = run_memory(run, counting->group_count,
 			STATS_BINS * sizeof *counting->group_bins);
-		for (size_t i = 0; i < count; i++) {
-			const struct stats_sum *group =
-				&counting->groups[group_of(counting, i, &tied)];
+		FOR_EACH(i, count, group, &counting->groups[group_of(counting, i, &tied)])
 			spans[i] = (struct fsdp_statistics_span){ group->numbers.min,
 				group->numbers.max };
-		}
 	}
 	*progress = (struct fsdp_recording_progress){ 0 };
 	progress_begin(run->common, progress);

@@ -75,9 +75,8 @@ static uint64_t hash_module(struct tree *tree, const struct shown_visit *shown)
 	hash = mix(mixer, hash, module_tree_mark(&tree->modules, shown));
 	hash = mix(mixer, hash, module.same_as != FSDP_NONE);
 	hash = mix_text(mixer, hash, text_of(module_shown_class(tree->run, &module)));
-	for (uint32_t i = 0; i < module.tensor_count; i++) {
-		struct fsdp_tensor tensor = fsdp_tensor(
-			checkpoint, fsdp_module_tensor(checkpoint, &module, i));
+	FOR_EACH(i, module.tensor_count, tensor,
+		fsdp_tensor(checkpoint, fsdp_module_tensor(checkpoint, &module, i))) {
 		struct text name =
 			tensor_shown_name(tree->run, &tree->buffers->name, &tensor);
 		hash = mix(mixer, mix(mixer, hash, tensor.dtype), tensor.dims);
@@ -141,8 +140,7 @@ static void tree_fold(struct tree *tree, uint32_t first)
 		if (!tree->summed) {
 			uint32_t size = tree->modules.shown[first].end - first;
 
-			for (uint32_t i = 0; i < size; i++) {
-				struct sums *sum = &tree->modules.sums[first + i];
+			FOR_EACH(i, size, sum, &tree->modules.sums[first + i]) {
 				const struct sums *other = &tree->modules.sums[next + i];
 				sum->parameters += other->parameters;
 				sum->bytes += other->bytes;
@@ -325,9 +323,8 @@ static void emit_params(struct tree *tree, size_t index, struct text module_show
 	const struct shown_visit *shown = &tree->modules.shown[index];
 	struct fsdp_module module = module_at(&tree->modules, shown->module);
 
-	for (uint32_t i = 0; i < module.tensor_count; i++) {
-		struct fsdp_tensor tensor = fsdp_tensor(
-			checkpoint, fsdp_module_tensor(checkpoint, &module, i));
+	FOR_EACH(i, module.tensor_count, tensor,
+		fsdp_tensor(checkpoint, fsdp_module_tensor(checkpoint, &module, i))) {
 		struct text own = text_last(
 			tensor_shown_name(tree->run, &tree->buffers->name, &tensor), '.');
 		struct value trail[2] = { value_word(fsdp_dtype(tensor.dtype)->name),
@@ -450,18 +447,14 @@ static void emit_weighed(struct tree *tree, size_t index)
 
 	for (size_t i = index + 1; i < shown->end; i = tree->modules.shown[i].end)
 		below += module_tree_sums(&tree->modules, i).bytes;
-	for (uint32_t i = 0; i < tensors; i++) {
-		struct fsdp_tensor tensor = fsdp_tensor(
-			checkpoint, fsdp_module_tensor(checkpoint, &module, i));
-
+	FOR_EACH(i, tensors, tensor,
+		fsdp_tensor(checkpoint, fsdp_module_tensor(checkpoint, &module, i)))
 		below += tensor.role == FSDP_ROLE_PARAM ? tensor.bytes : 0;
-	}
 	part.own = part.total > below ? part.total - below : 0;
 	(void)tree_shown_name(tree, index, &part.name);
 	out_weighed(tree->run->out, &part);
-	for (uint32_t i = 0; i < tensors; i++) {
-		struct fsdp_tensor tensor = fsdp_tensor(
-			checkpoint, fsdp_module_tensor(checkpoint, &module, i));
+	FOR_EACH(i, tensors, tensor,
+		fsdp_tensor(checkpoint, fsdp_module_tensor(checkpoint, &module, i))) {
 		uint64_t bytes = tensor.alias == FSDP_NONE ? tensor.bytes : 0;
 
 		if (tensor.role != FSDP_ROLE_PARAM && tensor.role != FSDP_ROLE_BUFFER)

@@ -252,8 +252,7 @@ static bool is_skipped(const struct column *field, bool in_line)
 static void write_required(
 	struct printer *printer, const struct record *record, bool in_line, bool *comma)
 {
-	for (size_t i = 0; i < record->count; i++) {
-		const struct column *field = &record->fields[i];
+	FOR_EACH(i, record->count, field, &record->fields[i]) {
 		if (is_inline(field) && field->has == NULL &&
 			(field->type == FIELD_FIELDS || field->always))
 			write_required(printer, field->of, printer->in_line, comma);
@@ -275,8 +274,7 @@ static void write_properties(
 		ABOUT("Bytes of the stored name in base64, when they are not valid UTF-8.")
 	};
 
-	for (size_t i = 0; i < record->count; i++) {
-		const struct column *field = &record->fields[i];
+	FOR_EACH(i, record->count, field, &record->fields[i]) {
 		if (!is_for_machines(printer, field) || is_skipped(field, in_line))
 			continue;
 		if (is_inline(field)) {
@@ -430,8 +428,7 @@ static struct column schema_field(const struct printer *printer)
  * record. */
 static const struct column *items_of(const struct record *answer, size_t n)
 {
-	for (size_t i = 0; i < answer->count; i++) {
-		const struct column *field = &answer->fields[i];
+	FOR_EACH(i, answer->count, field, &answer->fields[i]) {
 		const struct record *within = is_inline(field) ? field->of : NULL;
 
 		if (field->type == FIELD_ITEMS && n-- == 0)

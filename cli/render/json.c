@@ -464,9 +464,7 @@ static void write_record(
 {
 	const struct subject of = { NULL, object };
 
-	for (size_t i = 0; i < record->count; i++) {
-		const struct column *field = &record->fields[i];
-
+	FOR_EACH(i, record->count, field, &record->fields[i])
 		if (field->type != FIELD_OBJECT) {
 			put(json, field->name, field_value(field, of));
 		} else if (field->has(of)) {
@@ -475,7 +473,6 @@ static void write_record(
 			write_record(json, field->of, (const char *)object + field->at);
 			level_end(json);
 		}
-	}
 }
 
 /* Records in addition to the data: an array of the document, or separate records. */

@@ -320,8 +320,7 @@ void out_record(
 static void add_columns(
 	struct record_table *table, const struct record *record, uint32_t base)
 {
-	for (size_t i = 0; i < record->count; i++) {
-		const struct column *field = &record->fields[i];
+	FOR_EACH(i, record->count, field, &record->fields[i]) {
 		struct column *column = &table->columns[table->table.column_count];
 
 		if (field->type == FIELD_FIELDS) {

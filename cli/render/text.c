@@ -394,8 +394,7 @@ static void fit_columns(struct grid *grid, bool all)
 
 		/* A row becomes several lines, where each column may take all of one. A
 		 * sentence finds its line by itself. */
-		for (size_t i = 0; i < grid->column_count; i++) {
-			struct grid_column *column = &grid->columns[i];
+		FOR_EACH(i, grid->column_count, column, &grid->columns[i]) {
 			size_t begin = grid->indent + (i != 0 ? BREAK_INDENT : 0);
 			size_t room = most > begin + NARROWEST_NAME ? most - begin
 								    : NARROWEST_NAME;
@@ -517,8 +516,7 @@ static const char *print_row(struct grid *grid, const char *data)
 {
 	size_t pending = grid->indent, at = grid->indent;
 	bool due = false; /* a line, once a cell has something for it */
-	for (size_t i = 0; i < grid->column_count; i++) {
-		const struct grid_column *column = &grid->columns[i];
+	FOR_EACH(i, grid->column_count, column, &grid->columns[i]) {
 		struct cell cell;
 		memcpy(&cell, data, sizeof cell);
 		const char *text = data + sizeof cell;
@@ -965,9 +963,8 @@ static void table_begin(struct out *out, const struct table *table)
 		text->grid.columns[i].may_go = table->chosen_count == 0;
 	}
 	if (!table->no_header) {
-		for (size_t i = 0; i < text->columns.count; i++) {
-			const struct column *column =
-				&table->columns[text->columns.items[i]];
+		FOR_EACH(i, text->columns.count, column,
+			&table->columns[text->columns.items[i]]) {
 			struct writer *cell = grid_cell_begin(&text->grid);
 			grid_style(&text->grid, DIM);
 			for (const char *c = column_label(column); *c != '\0'; c++) {
@@ -993,8 +990,7 @@ static void row(struct out *out, const struct value *values)
 	struct text_out *text = text_out_of(out);
 	if (text->hidden || text->columns.count == 0)
 		return;
-	for (size_t i = 0; i < text->columns.count; i++) {
-		const struct value *value = &values[text->columns.items[i]];
+	FOR_EACH(i, text->columns.count, value, &values[text->columns.items[i]]) {
 		struct writer *cell = grid_cell_begin(&text->grid);
 		const char *paint = value->painted ? paint_of(value->text.data) : NULL;
 		text->grid.columns[i].used |= has_text(value);

@@ -10,6 +10,14 @@
 #include <stdio.h>
 #include <string.h>
 
+/* Of each `i` below a count: `item` has the value, an expression of `i`. It may be left
+ * as any loop, and the count may change on the way.
+ *	FOR_EACH(i, selection->count, pattern, &selection->patterns[i]) */
+#define FOR_EACH(i, count, item, value)                      \
+	for (__typeof__((count) + 0) i = 0, item##_next = 0; \
+		i < (count) && item##_next == i; i++)        \
+		for (__typeof__(value) item = value; item##_next == i; item##_next++)
+
 /*
  * Memory of the command. What cannot be had ends the work at hand: the process continues
  * where memory_escape says, or ends. So none of these returns NULL. What is not freed

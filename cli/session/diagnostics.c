@@ -155,13 +155,10 @@ void collected_own_error(
 bool collected_has_failure(
 	const struct collected *collected, const char *code, const char *message)
 {
-	for (size_t i = 0; i < collected->failure_count; i++) {
-		const struct failure *failure = &collected->failures[i];
-
+	FOR_EACH(i, collected->failure_count, failure, &collected->failures[i])
 		if (failure->path.data == NULL && strcmp(failure->code, code) == 0 &&
 			strcmp(failure->message.data, message) == 0)
 			return true;
-	}
 	return false;
 }
 
@@ -384,11 +381,8 @@ void collected_checkpoint(struct collected *collected,
 {
 	for (size_t i = 0; i < fsdp_finding_count(checkpoint); i++)
 		collected_found(collected, fsdp_finding(checkpoint, i), input, copy);
-	for (size_t i = 0; i < fsdp_omitted_count(checkpoint); i++) {
-		struct fsdp_omitted omitted = fsdp_omitted(checkpoint, i);
-
+	FOR_EACH(i, fsdp_omitted_count(checkpoint), omitted, fsdp_omitted(checkpoint, i))
 		collected_omitted(collected, &omitted, input, copy);
-	}
 }
 
 /*
@@ -590,9 +584,7 @@ static void print_lost(
 		out_line_name(out, (struct text){ finding->affected[0].data, prefix });
 		out_line_text(out, "{");
 	}
-	for (size_t i = 0; i < shown; i++) {
-		struct text name = finding->affected[i];
-
+	FOR_EACH(i, shown, name, finding->affected[i]) {
 		out_line_text(out, "%s", i > 0 ? ", " : "");
 		out_line_name(
 			out, (struct text){ name.data + prefix, name.size - prefix });
@@ -663,17 +655,13 @@ static void print_rule(struct out *out, const struct finding *const *group, size
 	const struct findings_view *view, struct fold *folds)
 {
 	uint64_t omitted = 0;
-	for (size_t i = 0; i < view->omission_count; i++) {
-		const struct omission *omission = &view->omissions[i];
-
+	FOR_EACH(i, view->omission_count, omission, &view->omissions[i])
 		if (strcmp(omission->rule, group[0]->rule) == 0 &&
 			(view->input == UINT32_MAX || view->input == omission->input))
 			omitted += omission->count;
-	}
 	size_t left, shown = fold_group(group, count, view, folds, &left);
 
-	for (size_t i = 0; i < shown; i++) {
-		const struct finding *finding = folds[i].first;
+	FOR_EACH(i, shown, finding, folds[i].first) {
 		out_line_begin(out, NULL);
 		out_line_painted(out, severity_name(finding->severity));
 		out_line_text(out, ": ");

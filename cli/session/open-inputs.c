@@ -203,12 +203,11 @@ static void report_skipped(struct session *session, const char *path, uint32_t i
 /* Whether all of them are files of the directory itself, not of one below it. */
 static bool are_its_own(const struct fsdp_discover *below, const char *path)
 {
-	for (size_t i = 0; i < fsdp_discover_count(below); i++) {
-		const char *name = fsdp_discover_path(below, i) + strlen(path);
+	FOR_EACH(i, fsdp_discover_count(below), name,
+		fsdp_discover_path(below, i) + strlen(path))
 		if (strchr(name + (*name == '/'), '/') != NULL ||
 			path_is_folder(fsdp_discover_path(below, i)))
 			return false;
-	}
 	return true;
 }
 
@@ -234,14 +233,11 @@ static struct text find_variant(const struct fsdp_discover *below, const char *p
 		"pytorch_model." };
 	size_t size = strlen(part);
 
-	for (size_t i = 0; i < fsdp_discover_count(below); i++) {
-		const char *path = fsdp_discover_path(below, i);
-
+	FOR_EACH(i, fsdp_discover_count(below), path, fsdp_discover_path(below, i)) {
 		if (strncmp(path, part, size) != 0 || path[size] != '/')
 			continue;
-		for (size_t k = 0; k < sizeof stems / sizeof *stems; k++) {
-			const char *begin = path + size + 1 + strlen(stems[k]);
-
+		FOR_EACH(k, sizeof stems / sizeof *stems, begin,
+			path + size + 1 + strlen(stems[k])) {
 			if (strncmp(path + size + 1, stems[k], strlen(stems[k])) != 0)
 				continue;
 			size_t length = strcspn(begin, "./");
@@ -534,21 +530,15 @@ static void borrow_recordings(struct session *session)
 {
 	const struct fsdp_recordings *recordings = session->recordings;
 
-	for (size_t i = 0; i < fsdp_recordings_finding_count(recordings); i++) {
-		const struct fsdp_finding *finding =
-			fsdp_recordings_finding(recordings, i);
-
+	FOR_EACH(i, fsdp_recordings_finding_count(recordings), finding,
+		fsdp_recordings_finding(recordings, i))
 		collected_found(&session->collected, finding,
 			input_of(session, (const char *)finding->file.data), false);
-	}
-	for (size_t i = 0; i < fsdp_recordings_omitted_count(recordings); i++) {
-		struct fsdp_omitted from = fsdp_recordings_omitted(recordings, i);
-
+	FOR_EACH(i, fsdp_recordings_omitted_count(recordings), from,
+		fsdp_recordings_omitted(recordings, i))
 		collected_omitted(&session->collected, &from, 0, false);
-	}
-	for (size_t i = 0; i < fsdp_recording_count(recordings); i++) {
-		const struct fsdp_recording *one = fsdp_recording(recordings, i);
-
+	FOR_EACH(
+		i, fsdp_recording_count(recordings), one, fsdp_recording(recordings, i)) {
 		if (one->kind == FSDP_RECORDING_LOG &&
 			one->input < session->collected.input_count)
 			session->collected.inputs[one->input].kind = "log";

@@ -513,9 +513,7 @@ static void add_sink(struct outputs *outputs, const struct command *command,
 		return;
 	if (format == NULL || !fits(format, command))
 		refuse_format(usage, command, name, format != NULL);
-	for (size_t i = 0; i < outputs->count; i++) {
-		const char *other = outputs->sinks[i].file;
-
+	FOR_EACH(i, outputs->count, other, outputs->sinks[i].file) {
 		if (file == NULL && other == NULL) {
 			usage_hint(usage, "give the other a file: -o %s=FILE", name);
 			usage_refuse(
@@ -785,8 +783,7 @@ static void refuse_target(
 static void check_shared(
 	const struct outputs *outputs, const char *file, struct usage *usage)
 {
-	for (size_t i = 0; i < outputs->count; i++) {
-		const char *other = outputs->sinks[i].file;
+	FOR_EACH(i, outputs->count, other, outputs->sinks[i].file) {
 		struct stat a, b;
 
 		if (other == NULL ||
@@ -926,8 +923,7 @@ void outputs_open(struct outputs *outputs, const struct arguments *arguments,
 	keep_options(outputs, common_options, common);
 	keep_options(outputs, arguments->command->options, arguments->options);
 	outputs_check(outputs, usage);
-	for (size_t i = 0; i < outputs->count; i++) {
-		struct sink *sink = &outputs->sinks[i];
+	FOR_EACH(i, outputs->count, sink, &outputs->sinks[i]) {
 		struct looks looks;
 
 		if (sink->file != NULL)
@@ -959,8 +955,7 @@ bool outputs_finish(struct outputs *outputs, bool answered,
 	int out_error = outputs->out != NULL ? out_finish(outputs->out) : 0;
 	bool good = true, is_printed = false;
 
-	for (size_t i = 0; i < outputs->count; i++) {
-		struct sink *sink = &outputs->sinks[i];
+	FOR_EACH(i, outputs->count, sink, &outputs->sinks[i]) {
 		/* The errno of what went wrong with the stream, or 0. */
 		FILE *stream = sink->stream;
 		int error = 0;
@@ -1017,9 +1012,7 @@ bool outputs_have_files(const struct outputs *outputs)
 void outputs_done(struct outputs *outputs)
 {
 	out_free(outputs->out);
-	for (size_t i = 0; i < outputs->count; i++) {
-		struct sink *sink = &outputs->sinks[i];
-
+	FOR_EACH(i, outputs->count, sink, &outputs->sinks[i]) {
 		if (sink->stream != NULL && sink->stream != stdout)
 			fclose(sink->stream);
 		if (sink->has_temporary)

@@ -382,11 +382,9 @@ bool answer_is_machine(const struct run *run)
 
 	if (common->json || common->jsonl)
 		return true;
-	for (size_t i = 0; i < common->outputs.count; i++) {
-		const char *output = common->outputs.items[i];
+	FOR_EACH(i, common->outputs.count, output, common->outputs.items[i])
 		if (!names_format(output, "text") && !names_format(output, "name"))
 			return true;
-	}
 	return common->outputs.count == 0 && strcmp(run->command->output, "text") != 0;
 }
 

@@ -64,9 +64,7 @@ static void find_failure(
 			text_is(collected->findings[i].file, file))
 			return;
 	/* The names that an index has of a file which could not be read. */
-	for (size_t i = 0; i < count; i++) {
-		struct fsdp_unread unread = fsdp_unread(run->checkpoint, i);
-
+	FOR_EACH(i, count, unread, fsdp_unread(run->checkpoint, i)) {
 		if (!text_is(text_of_span(unread.file), file))
 			continue;
 		finding.affected = unread.names;
@@ -488,9 +486,7 @@ const char *collected_verdict(const struct collected *collected)
 {
 	bool open = collected->failure_count > 0;
 
-	for (size_t i = 0; i < collected->finding_count; i++) {
-		const struct finding *finding = &collected->findings[i];
-
+	FOR_EACH(i, collected->finding_count, finding, &collected->findings[i]) {
 		if (finding->severity == SEVERITY_ERROR)
 			return "bad";
 		open |= finding_is_open(finding) && finding->severity > SEVERITY_NOTE;

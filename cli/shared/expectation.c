@@ -22,13 +22,11 @@ static struct fsdp_document_value find_names(struct fsdp_document_value root)
 
 	if (data.kind == FSDP_DOCUMENT_OBJECT)
 		root = data;
-	for (size_t i = 0; i < sizeof places / sizeof *places; i++) {
-		struct fsdp_document_value found = fsdp_document_get(root, places[i]);
-
+	FOR_EACH(i, sizeof places / sizeof *places, found,
+		fsdp_document_get(root, places[i]))
 		if (found.kind == FSDP_DOCUMENT_LIST ||
 			found.kind == FSDP_DOCUMENT_OBJECT)
 			return found;
-	}
 	return root;
 }
 
@@ -48,8 +46,7 @@ static bool are_names(struct fsdp_document_value names)
 
 	if (!keyed && names.kind != FSDP_DOCUMENT_LIST)
 		return false;
-	for (size_t i = 0; i < names.count; i++) {
-		struct fsdp_document_value entry = fsdp_document_item(names, i);
+	FOR_EACH(i, names.count, entry, fsdp_document_item(names, i)) {
 		bool named = keyed ||
 			     fsdp_document_get(entry, "name").kind == FSDP_DOCUMENT_TEXT;
 

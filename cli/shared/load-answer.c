@@ -515,8 +515,7 @@ static void find_own(const struct fsdp_load_result *result, struct run *run)
 	/* Or it has the same cause. */
 	if (result->verdict == FSDP_LOAD_NOT_JUDGED || has_error(run, true))
 		return;
-	for (size_t i = 0; i < result->reason_count; i++) {
-		const struct fsdp_load_reason *reason = &result->reasons[i];
+	FOR_EACH(i, result->reason_count, reason, &result->reasons[i]) {
 		/* A resume without states of the optimizer is FI5007, and values are cast
 		 * without a loss of weights. */
 		if (reason->verdict != result->verdict ||
@@ -651,8 +650,7 @@ const struct record loader_record = OBJECT_RECORD(LOADER, "loader",
 
 void loading_text(const struct loading_answer *answer, struct out *out)
 {
-	for (size_t i = 0; i < answer->count; i++) {
-		const struct shown_loader *shown = &answer->loaders[i];
+	FOR_EACH(i, answer->count, shown, &answer->loaders[i]) {
 		const struct fsdp_load_result *result = &shown->result;
 
 		out_line_begin(out, NULL);
@@ -665,9 +663,7 @@ void loading_text(const struct loading_answer *answer, struct out *out)
 			strcmp(shown->verdict, "differs") == 0 ? "loads with differences"
 			: strcmp(shown->verdict, "not_judged") == 0 ? "not judged"
 								    : shown->verdict);
-		for (size_t k = 0; k < shown->reason_count; k++) {
-			const struct fsdp_load_reason *reason = &shown->reasons[k];
-
+		FOR_EACH(k, shown->reason_count, reason, &shown->reasons[k]) {
 			if (k > 0) {
 				out_line_begin(out, NULL);
 				out_line_text(out, "         and");

@@ -528,9 +528,7 @@ void plan_document_write(struct run *run, struct row_buffers *buffers)
 	document.lists_parameters = document.tensor_count > 0;
 	/* Parameters that are only in flat parameters are not listed, and then no
 	 * parameter is. */
-	for (uint32_t i = 0; i < document.tensor_count; i++) {
-		struct fsdp_tensor tensor = fsdp_tensor(run->checkpoint, i);
-
+	FOR_EACH(i, document.tensor_count, tensor, fsdp_tensor(run->checkpoint, i)) {
 		document.lists_parameters &=
 			(tensor.flags & FSDP_TENSOR_FLATTENED) == 0 ||
 			tensor.role != FSDP_ROLE_PARAM;

@@ -41,8 +41,7 @@ static void add_files(struct fsdp_digester *digester,
 	struct stat status;
 	char full[4096];
 
-	for (size_t i = 0; i < fsdp_file_count(checkpoint); i++) {
-		struct fsdp_file file = fsdp_file(checkpoint, i);
+	FOR_EACH(i, fsdp_file_count(checkpoint), file, fsdp_file(checkpoint, i)) {
 		fsdp_digester_add(digester, file.path.data, file.path.size);
 		add_number(digester, file.size);
 		snprintf(full, sizeof full, "%s/%.*s", base != NULL ? base : path,
@@ -212,8 +211,7 @@ static bool fits_record(
 void part_result_read(const struct record *record, struct fsdp_document_value from,
 	void *object, bool copies)
 {
-	for (size_t i = 0; i < record->count; i++) {
-		const struct column *field = &record->fields[i];
+	FOR_EACH(i, record->count, field, &record->fields[i]) {
 		struct fsdp_document_value value = fsdp_document_get(from, field->name);
 		void *at = (char *)object + field->at;
 		struct text text = text_of_span(value.text);
@@ -385,9 +383,7 @@ static void order_rows(struct joined_parts *joined, struct run *run)
 	for (size_t i = 0; i < joined->parts; i++)
 		joined->count += joined->results[i].counts[LINE_ITEM];
 	joined->rows = run_memory(run, joined->count, sizeof *joined->rows);
-	for (size_t i = 0; i < joined->parts; i++) {
-		const struct part_result *result = &joined->results[i];
-
+	FOR_EACH(i, joined->parts, result, &joined->results[i]) {
 		joined->status = status_worse(joined->status, result->status);
 		for (size_t k = 1; k <= result->counts[LINE_ITEM]; k++) {
 			struct fsdp_document_value row =
@@ -409,9 +405,7 @@ static void order_rows(struct joined_parts *joined, struct run *run)
 void parts_open(struct joined_parts *joined, struct run *run)
 {
 	joined->results = run_memory(run, joined->parts, sizeof *joined->results);
-	for (size_t i = 0; i < joined->parts; i++) {
-		struct part_result *result = &joined->results[i];
-
+	FOR_EACH(i, joined->parts, result, &joined->results[i]) {
 		result->path = run->paths[i];
 		if (!open_result(result, run))
 			run_refuse(run,
@@ -425,8 +419,7 @@ void parts_open(struct joined_parts *joined, struct run *run)
 	struct collected *collected = run->collected;
 
 	collected->input_count = 0;
-	for (size_t i = 0; i < inputs.count; i++) {
-		struct fsdp_document_value from = fsdp_document_item(inputs, i);
+	FOR_EACH(i, inputs.count, from, fsdp_document_item(inputs, i)) {
 		uint32_t id = collected_input(collected, "", "");
 
 		part_result_read(&input_object, from, &collected->inputs[id], collected);

@@ -288,9 +288,7 @@ void time_lanes_write(struct run *run, const struct fsdp_recordings *set)
 	if (!out_times(run->out))
 		return;
 	lanes = run_memory(run, count, sizeof *lanes);
-	for (size_t i = 0; i < count; i++) {
-		const struct fsdp_recordings *one = fsdp_recordings_run(set, i);
-
+	FOR_EACH(i, count, one, fsdp_recordings_run(set, i)) {
 		lanes[i] = (struct run_lanes){ run, one, end, 0, (int64_t)i + 1 };
 		if (__builtin_add_overflow(
 			    end, fsdp_recordings_summary(one)->span_ns, &end))

@@ -650,8 +650,7 @@ static size_t format_complex(const struct fsdp_dtype *dtype, const unsigned char
 static bool find_integer(const struct fsdp_dtype *dtype, const unsigned char *bytes,
 	int64_t *ret_integer, bool *ret_large)
 {
-	for (size_t i = 0; i < COUNT(INTEGERS); i++) {
-		unsigned shift = 64 - 8 * INTEGERS[i].size;
+	FOR_EACH(i, COUNT(INTEGERS), shift, 64 - 8 * INTEGERS[i].size) {
 		if (strcmp(INTEGERS[i].name, dtype->name) != 0)
 			continue;
 		uint64_t bits = take(bytes, INTEGERS[i].size);

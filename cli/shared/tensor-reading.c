@@ -167,8 +167,7 @@ void places_find(struct run *run, const uint32_t *pieces, size_t count,
 	}
 	if (failures.count > 0)
 		*status = status_worse(*status, STATUS_PARTIAL);
-	for (size_t i = 0; i < failures.count; i++) {
-		const struct failure_kind *kind = &failures.kinds[i];
+	FOR_EACH(i, failures.count, kind, &failures.kinds[i]) {
 		char more[48] = "";
 
 		if (kind->count > 1)

@@ -592,8 +592,7 @@ static const char *list_columns(
 	size_t used = 0;
 
 	buffer[0] = '\0';
-	for (size_t i = 0; i < table->table.column_count; i++) {
-		const struct column *column = &table->columns[i];
+	FOR_EACH(i, table->table.column_count, column, &table->columns[i]) {
 		size_t length = strlen(column->name);
 		if ((sortable && column->sort == SORT_NEVER) || used + length + 3 > size)
 			continue;
