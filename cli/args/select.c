@@ -8,8 +8,6 @@
  * Names are bytes: no UTF mode, no locale.
  */
 #include <errno.h>
-#include <stdarg.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 

@@ -2,7 +2,6 @@
 /*
  * Maps units to the names of their parameters, or lists names alone.
  */
-#include <stdlib.h>
 #include <string.h>
 
 #include <fsdp/analysis.h>

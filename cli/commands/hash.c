@@ -4,7 +4,6 @@
  */
 #include <inttypes.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -18,7 +17,6 @@
 #include "shared/tensor-row.h"
 #include "shared/stored-values.h"
 #include "render/writer.h"
-#include "session/diagnostics.h"
 #include "session/session.h"
 
 /*

@@ -3,7 +3,6 @@
  * Joins the results of all parts of a run, and answers as one run would have.
  */
 #include <search.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "shared/part-result.h"

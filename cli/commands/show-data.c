@@ -2,7 +2,6 @@
 /*
  * Machine output of `show`: tensors with their pieces, states and elements, and values.
  */
-#include <stdlib.h>
 #include <string.h>
 
 #include "args/parse.h"

@@ -3,7 +3,6 @@
  * Resolves the names that `show` was given, and collects the facts about them.
  */
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include <fsdp/analysis.h>

@@ -3,7 +3,6 @@
  * Shows the modules and which of them are fully sharded.
  */
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "shared/modules.h"

@@ -6,7 +6,6 @@
  * description of how their clocks were combined precedes the events.
  */
 #include <inttypes.h>
-#include <stdlib.h>
 
 #include "render/writer.h"
 #include "render/output-functions.h"

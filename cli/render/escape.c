@@ -4,7 +4,6 @@
  * columns they take, and how sentences are wrapped.
  */
 #include <stdbool.h>
-#include <stdlib.h>
 
 #include "render/writer.h"
 

@@ -3,8 +3,6 @@
  * Writes sizes as a directory listing for `ncdu -f`: modules are directories, tensors are
  * files.
  */
-#include <stdlib.h>
-
 #include "render/writer.h"
 #include "render/output-functions.h"
 

@@ -3,8 +3,6 @@
  * Writes rows for spreadsheets and shells: the main table as CSV or TSV, or one name per
  * line.
  */
-#include <stdlib.h>
-
 #include "render/writer.h"
 #include "render/output-functions.h"
 

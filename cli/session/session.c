@@ -3,7 +3,6 @@
  * Runs a command over its inputs: opens them, hands each to the command, writes the
  * envelope, reports what went wrong, and decides the exit status.
  */
-#include <errno.h>
 #include <inttypes.h>
 #include <limits.h>
 #include <signal.h>
@@ -13,7 +12,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
-#include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 

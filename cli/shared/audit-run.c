@@ -3,7 +3,6 @@
  * Runs the checks of the library over one checkpoint or over several sets of weights in a
  * directory, and makes findings of failures that mean a bad file.
  */
-#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>

@@ -4,7 +4,6 @@
  * parses renames and the sizes that a map of names uses.
  */
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "shared/expectation.h"

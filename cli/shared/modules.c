@@ -4,7 +4,6 @@
  * checkpoint as a sharding plan.
  */
 #include <inttypes.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include <fsdp/analysis.h>

@@ -4,7 +4,6 @@
  * several names, and storages far larger than the tensors that use them.
  */
 #include <stdio.h>
-#include <stdlib.h>
 
 #include <fsdp/analysis.h>
 

@@ -15,7 +15,6 @@
 
 #include "audit/checking.h"
 #include "aggregate/aggregate.h"
-#include "base/error.h"
 
 enum { DEVICES_MOST = 1024 };
 

@@ -3,7 +3,6 @@
  * Files of a checkpoint: the bytes that facts describe, the other files of their
  * directory, their times and holes in the file system, and the SHA-256 lists.
  */
-#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <strings.h>

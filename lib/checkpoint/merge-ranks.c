@@ -3,7 +3,6 @@
  * Joins rank files as one checkpoint, and reports the ranks that have no file.
  */
 #include <stdio.h>
-#include <stdlib.h>
 
 #include "base/sort.h"
 #include "checkpoint/build.h"

@@ -3,7 +3,6 @@
  * Lists the pickles of a file: opens it, finds them, keeps of each what it names and what
  * torch would refuse of it; walks the values that one builds.
  */
-#include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
 

@@ -3,7 +3,6 @@
  * Reads what was opened into the model: the own part of the family, the children it
  * names, the counter of its optimizer, units out of a log or trace, the sharding plan.
  */
-#include <stdlib.h>
 #include <unistd.h>
 
 #include "base/num.h"

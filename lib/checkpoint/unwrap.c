@@ -3,7 +3,6 @@
  * Goes from what the user named to what is read: picks files of a directory, peels
  * archives off, and enters directories that only lead to a checkpoint.
  */
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/sort.h"

@@ -17,7 +17,6 @@
 
 #include "base/num.h"
 #include "elements/elements-private.h"
-#include "checkpoint/model.h"
 
 #ifdef __clang__
 #pragma STDC FP_CONTRACT OFF

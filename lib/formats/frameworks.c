@@ -40,7 +40,6 @@
 #include "syntax/json-tree.h"
 
 #include <stdio.h>
-#include <stdlib.h>
 
 /* ---- Megatron-core ---- */
 

@@ -9,7 +9,6 @@
 #include "syntax/json-tree.h"
 
 #include <stdio.h>
-#include <stdlib.h>
 
 /* ---- the ranks of one save ---- */
 

@@ -21,8 +21,6 @@
 #include "formats/format.h"
 #include "syntax/json-template.h"
 
-#include <stdlib.h>
-
 /* Nearly all tensors of a header are of few shapes. */
 enum { FSDP_SAFETENSORS_SHAPES = 64 };
 

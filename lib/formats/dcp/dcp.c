@@ -17,7 +17,6 @@
 #include "io/zip.h"
 
 #include <stdio.h>
-#include <stdlib.h>
 
 /* ---- ranges of items ---- */
 

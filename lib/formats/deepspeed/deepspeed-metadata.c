@@ -22,8 +22,6 @@
 
 #include "base/num.h"
 
-#include <stdio.h>
-
 /* ---- param_slice_mappings ---- */
 
 /*
