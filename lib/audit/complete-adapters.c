@@ -27,7 +27,6 @@ struct affected {
 static void keep_affected(struct model *model, struct affected *affected, uint32_t index)
 {
 	fsdp_check_keep(model->checking, &affected->kept, stored_name(model, index));
-	model->failed |= model->checking->no_memory;
 }
 
 static void __attribute__((format(printf, 5, 6)))
@@ -124,11 +123,11 @@ static void check_all_pairs(struct model *model)
 		why = why != NULL ? why : "other modules have one";
 		are_bare |= is_called(model, model->folded[i], MAGNITUDE);
 	}
-	for (uint32_t i = 0; i < model->tensor_count && !model->failed; i++) {
+	for (uint32_t i = 0; i < model->tensor_count; i++) {
 		if (model->folded[i] == FSDP_NONE)
 			continue;
 		check_pairs(model, i);
-		if (why != NULL && !model->failed)
+		if (why != NULL)
 			check_magnitude(model, i, why, are_bare);
 	}
 }
@@ -242,7 +241,7 @@ static void check_rank(struct model *model)
 
 	if (!has_rank(model, &rank))
 		return;
-	for (uint32_t i = 0; i < model->tensor_count && !model->failed; i++) {
+	for (uint32_t i = 0; i < model->tensor_count; i++) {
 		int64_t r = model->folded[i] != FSDP_NONE ? rank_of(model, i) : -1;
 
 		of += r > 0;
@@ -254,7 +253,7 @@ static void check_rank(struct model *model)
 		keep_affected(model, affected, i);
 	}
 	all = parts->kept.count + turned->kept.count + others->kept.count;
-	if (model->failed || all == 0)
+	if (all == 0)
 		return;
 	if (is_of_old_peft(model)) {
 		report_affected(model,
@@ -310,7 +309,7 @@ static void check_flat(struct model *model)
 	struct affected flat = { 0 };
 	size_t of = 0;
 
-	for (uint32_t i = 0; i < model->tensor_count && !model->failed; i++) {
+	for (uint32_t i = 0; i < model->tensor_count; i++) {
 		struct fsdp_tensor tensor = tensor_at(model, i);
 
 		if (!is_matrix(model, i))
@@ -321,7 +320,7 @@ static void check_flat(struct model *model)
 		model->reported[i] = 1;
 		keep_affected(model, &flat, i);
 	}
-	if (flat.kept.count > 0 && !model->failed)
+	if (flat.kept.count > 0)
 		report_affected(model, &flat, FSDP_RULE_FLATTENED_PARAMETER,
 			"gather the parameters before the adapter is saved",
 			"%zu of %zu matrices of the adapter have 1 dimension: flat shards of one rank",
@@ -358,7 +357,7 @@ static void check_prefix(struct model *model)
 
 	if (strncmp(model->family, "peft", 4) != 0)
 		return;
-	for (uint32_t i = 0; i < model->tensor_count && !model->failed; i++) {
+	for (uint32_t i = 0; i < model->tensor_count; i++) {
 		if (!is_of_adapter(model, i))
 			continue;
 		of++;
@@ -372,7 +371,7 @@ static void check_prefix(struct model *model)
 			 fsdp_span_has_any(name, ".self_attn. .mlp."))
 			keep_affected(model, &found[BARE], i);
 	}
-	for (size_t i = 0; i < FSDP_COUNT(fixes) && !model->failed && of > 0; i++)
+	for (size_t i = 0; i < FSDP_COUNT(fixes) && of > 0; i++)
 		if (found[i].kept.count == of)
 			report_affected(model, &found[i], FSDP_RULE_WRAPPER_PREFIX,
 				fixes[i],
@@ -494,7 +493,7 @@ static void check_unmerged(struct model *model)
 	struct affected affected = { 0 };
 	int64_t rank = 0;
 
-	for (uint32_t i = 0; i < model->tensor_count && !model->failed; i++) {
+	for (uint32_t i = 0; i < model->tensor_count; i++) {
 		struct fsdp_tensor tensor = tensor_at(model, i);
 
 		if (tensor.dims != 2 || !is_wrapped(model, i))
@@ -502,7 +501,7 @@ static void check_unmerged(struct model *model)
 		rank = tensor.shape[tensor.shape[0] >= tensor.shape[1]];
 		keep_affected(model, &affected, i);
 	}
-	if (model->failed || affected.kept.count == 0)
+	if (affected.kept.count == 0)
 		return;
 	fsdp_find(model->findings, FSDP_RULE_WRAPPER_PREFIX,
 		FSDP_PLACE(.tensor = affected.kept.names[0],
@@ -526,12 +525,12 @@ static void check_conventions(struct model *model)
 	struct affected down = { 0 };
 	size_t pairs_of_peft = 0;
 
-	for (uint32_t i = 0; i < model->tensor_count && !model->failed; i++) {
+	for (uint32_t i = 0; i < model->tensor_count; i++) {
 		pairs_of_peft += find_node(model, i, "lora_A") != FSDP_NONE;
 		if (find_node(model, i, "lora_down") != FSDP_NONE)
 			keep_affected(model, &down, i);
 	}
-	if (model->failed || pairs_of_peft == 0 || down.kept.count == 0)
+	if (pairs_of_peft == 0 || down.kept.count == 0)
 		return;
 	fsdp_find(model->findings, FSDP_RULE_NAME_CONFLICT,
 		FSDP_PLACE(.tensor = down.kept.names[0], .affected = down.kept.names,
@@ -544,11 +543,10 @@ static void check_conventions(struct model *model)
 void fsdp_complete_check_adapters(struct model *model)
 {
 	check_all_pairs(model);
-	if (!model->failed)
-		check_flat(model);
+	check_flat(model);
 	check_unmerged(model);
 	check_conventions(model);
-	if (model->adapter == FSDP_NONE || model->failed)
+	if (model->adapter == FSDP_NONE)
 		return;
 	check_prefix(model);
 	check_rank(model);

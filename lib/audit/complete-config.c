@@ -188,19 +188,18 @@ static void report_layers(struct model *model, const struct stack *stack, const 
 	snprintf(which, sizeof which, count == 1 ? "layer %u is" : "layers %u-%llu are",
 		first, FSDP_LLU(first + count - 1));
 	count = fsdp_min(fsdp_min(count, UINT32_MAX - first), NAMED_MOST);
-	for (uint32_t i = 0; i < count && !model->failed; i++) {
+	for (uint32_t i = 0; i < count; i++) {
 		fsdp_complete_mark_gone(model, stack, first + i, 0);
 		for (uint32_t k = 0; k < like->count && named < FSDP_AFFECTED_KEPT; k++)
 			affected[named++] = fsdp_complete_name_with(
 				model, &like->records[k], first + i);
 	}
-	if (!model->failed)
-		fsdp_find(model->findings, FSDP_RULE_CONFIG_MISMATCH,
-			FSDP_PLACE(.file = config_file(model, model->root),
-				.module = name_layer(model, stack, first),
-				.affected = affected, .affected_count = named),
-			"config.json has %s = %llu, but %s not stored", key,
-			FSDP_LLU(due), which);
+	fsdp_find(model->findings, FSDP_RULE_CONFIG_MISMATCH,
+		FSDP_PLACE(.file = config_file(model, model->root),
+			.module = name_layer(model, stack, first), .affected = affected,
+			.affected_count = named),
+		"config.json has %s = %llu, but %s not stored", key, FSDP_LLU(due),
+		which);
 }
 
 /* Layers that predict further tokens, as the configuration counts them. */
@@ -448,7 +447,7 @@ static void check_expert_lists(struct model *model, const struct due_experts *du
 	uint64_t found = 0, wanted = 0;
 	uint32_t router = 0;
 
-	for (size_t i = 0; i < model->stack_count && !model->failed; i++) {
+	for (size_t i = 0; i < model->stack_count; i++) {
 		const struct stack *stack = &model->stacks[i];
 		const struct stack_element *like = &stack->elements[0];
 		uint64_t more = next_due(due, stack->length);
@@ -470,12 +469,12 @@ static void check_expert_lists(struct model *model, const struct due_experts *du
 		for (uint64_t n = found;
 			n < wanted && named + like->count <= FSDP_AFFECTED_KEPT; n++) {
 			fsdp_complete_mark_gone(model, stack, (uint32_t)n, 0);
-			for (uint32_t k = 0; k < like->count && !model->failed; k++)
+			for (uint32_t k = 0; k < like->count; k++)
 				affected[named++] = fsdp_complete_name_with(
 					model, &like->records[k], (uint32_t)n);
 		}
 	}
-	if (count == 0 || model->failed || model->is_silent)
+	if (count == 0 || model->is_silent)
 		return;
 	fsdp_find(model->findings, FSDP_RULE_CONFIG_MISMATCH,
 		FSDP_PLACE(.file = config_file(model, model->root), .affected = affected,
@@ -510,7 +509,7 @@ static void check_fused_experts(struct model *model, const struct due_experts *d
 	uint64_t found = 0, wanted = 0;
 	size_t count = 0;
 
-	for (uint32_t i = 0; i < model->tensor_count && !model->failed; i++) {
+	for (uint32_t i = 0; i < model->tensor_count; i++) {
 		uint64_t rows, all;
 		uint32_t router = 0;
 
@@ -540,14 +539,12 @@ static void check_fused_experts(struct model *model, const struct due_experts *d
 		model->reported[i] = true;
 		found = rows;
 		wanted = all;
-		if (count < FSDP_AFFECTED_KEPT) {
+		if (count < FSDP_AFFECTED_KEPT)
 			affected[count] =
 				fsdp_arena_copy(&model->work, stored_name(model, i));
-			model->failed |= affected[count].data == NULL;
-		}
 		count++;
 	}
-	if (count == 0 || model->failed || model->is_silent)
+	if (count == 0 || model->is_silent)
 		return;
 	fsdp_find(model->findings, FSDP_RULE_CONFIG_MISMATCH,
 		FSDP_PLACE(.file = config_file(model, model->root), .affected = affected,
@@ -1086,7 +1083,7 @@ void fsdp_complete_check_widths(struct model *model)
 			widths.has_pieces |= model->reported[index];
 		}
 	}
-	for (uint32_t i = 0; i < model->tensor_count && !model->failed; i++)
+	for (uint32_t i = 0; i < model->tensor_count; i++)
 		if (!model->reported[i] && is_of_vocabulary(model, i))
 			check_vocabulary(model, i, &widths);
 	check_tokens(model);

@@ -501,7 +501,7 @@ static void add_weight(struct packing *packed, uint32_t index, uint32_t name)
 		weight.members[i] = find_member(packed, &weight, stem, i);
 		packed->have[weight.layout][i] += weight.members[i] != FSDP_NONE;
 	}
-	packed->model->failed |= !fsdp_vec_add(&packed->weights, &weight);
+	fsdp_vec_append(&packed->weights, &weight);
 }
 
 static void report_missing(struct packing *packed, const struct packed_weight *weight,
@@ -665,7 +665,7 @@ static void check_method(struct packing *packed)
 		fsdp_check_keep(model->checking, &kept,
 			stored_name(model, weight_at(packed, i)->tensor));
 	}
-	if (count == 0 || model->checking->no_memory)
+	if (count == 0)
 		return;
 	if (scaled == 0 &&
 		fsdp_span_is_any(packed->method,
@@ -814,7 +814,7 @@ static uint32_t *intern_all(struct packing *packed)
 	struct model *model = packed->model;
 	uint32_t *names = MODEL_TAKE(model, names, model->tensor_count);
 
-	for (uint32_t i = 0; i < model->tensor_count && !model->failed; i++) {
+	for (uint32_t i = 0; i < model->tensor_count; i++) {
 		struct fsdp_span stored = stored_name(model, i);
 
 		names[i] = FSDP_NONE;
@@ -822,8 +822,7 @@ static uint32_t *intern_all(struct packing *packed)
 			stored.size >= NAME_MOST)
 			continue;
 		names[i] = fsdp_names_intern(&packed->stored, 0, stored);
-		model->failed |= names[i] == FSDP_NONE ||
-				 !fsdp_table_set(&packed->tensors, names[i], i);
+		(void)!fsdp_table_set(&packed->tensors, names[i], i);
 	}
 	return names;
 }
@@ -839,16 +838,14 @@ static void check_weights(struct packing *packed)
 	struct model *model = packed->model;
 	uint32_t *names = intern_all(packed);
 
-	for (uint32_t i = 0; i < model->tensor_count && !model->failed; i++)
+	for (uint32_t i = 0; i < model->tensor_count; i++)
 		if (names[i] != FSDP_NONE)
 			add_weight(packed, i, names[i]);
 	size_t count = packed->weights.count;
 	if (count == 0)
 		skip(model, FSDP_REASON_NONE);
-	if (model->failed)
-		return;
 	check_method(packed);
-	for (size_t i = 0; i < count && !model->failed; i++)
+	for (size_t i = 0; i < count; i++)
 		check_members(packed, weight_at(packed, i));
 	for (uint32_t i = 0; i < model->tensor_count; i++)
 		if (names[i] != FSDP_NONE)
@@ -887,9 +884,8 @@ void fsdp_complete_check_packed(struct model *model)
 		fsdp_vec_init(
 			&packed.weights, &model->work, sizeof(struct packed_weight));
 		fsdp_table_init(&packed.tensors, &model->work);
-		model->failed |= !fsdp_names_init(&packed.stored, &model->work);
+		(void)!fsdp_names_init(&packed.stored, &model->work);
 		packed.stored.copies = &model->work;
-		if (!model->failed)
-			check_weights(&packed);
+		check_weights(&packed);
 	}
 }

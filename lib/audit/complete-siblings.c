@@ -109,8 +109,6 @@ static void check_columns(struct model *model, const struct stack *stack)
 	bool *is_in = MODEL_TAKE(model, is_in, stack->element_count);
 	struct stack_column column = { .stack = stack };
 
-	if (model->failed)
-		return;
 	for (uint32_t i = 0; i < stack->record_count; i++)
 		records[i] = &stack->records[i];
 	FSDP_SORT(records, stack->record_count, FSDP_BY_OF(records, member),
@@ -141,7 +139,7 @@ void fsdp_complete_check_shapes(struct model *model)
 {
 	if (strncmp(model->family, "hf", 2) == 0)
 		check_flat_parameters(model);
-	for (size_t i = 0; i < model->stack_count && !model->failed; i++) {
+	for (size_t i = 0; i < model->stack_count; i++) {
 		if (model->stacks[i].is_deep &&
 			model->stacks[i].element_count >= ALIKE_LEAST)
 			check_columns(model, &model->stacks[i]);
@@ -232,13 +230,11 @@ static void count_shared(struct model *model, const bool *may, uint32_t *shared)
 
 		for (uint32_t k = 1; may[i] && k < stack->element_count; k++)
 			for (uint32_t n = stack->elements[k - 1].number + 1;
-				n < stack->elements[k].number && !model->failed; n++)
-				model->failed |= !fsdp_vec_add(
+				n < stack->elements[k].number; n++)
+				fsdp_vec_append(
 					&list, &(struct gap){ stack->pattern, n, i });
 	}
 	gaps = MODEL_KEEP(model, gaps, list.count);
-	if (model->failed)
-		return;
 	for (size_t i = 0; i < list.count; i++)
 		gaps[i] = *(const struct gap *)fsdp_vec_at(&list, i);
 	FSDP_SORT(gaps, list.count, FSDP_BY(gaps, pattern), FSDP_BY(gaps, number),
@@ -354,8 +350,6 @@ static bool are_explained(struct model *model, const struct stack *stack)
 	bool *is_in = MODEL_TAKE(model, is_in, whole), explained;
 	struct layer_set set = { stack, kin, is_in, whole, gaps_of(stack) };
 
-	if (model->failed)
-		return true;
 	for (uint32_t i = 0; i < whole; i++) {
 		kin[i] = first + i;
 		is_in[i] = true;
@@ -380,7 +374,7 @@ static void check_gaps(struct model *model, const struct stack *stack)
 				!is_special(model, stack, element - 1, element) &&
 				!is_special(model, stack, element, element - 1)))
 			continue;
-		for (; n < element->number && !model->failed; n++)
+		for (; n < element->number; n++)
 			report_gap(model, stack, i, n);
 	}
 }
@@ -390,13 +384,12 @@ void fsdp_complete_check_numbers(struct model *model)
 	bool *may = MODEL_KEEP(model, may, model->stack_count);
 	uint32_t *shared = MODEL_KEEP(model, shared, model->stack_count);
 
-	for (uint32_t i = 0; i < model->stack_count && !model->failed; i++) {
+	for (uint32_t i = 0; i < model->stack_count; i++) {
 		may[i] = may_have_holes(model, &model->stacks[i]);
 		fsdp_arena_reset(&model->work);
 	}
-	if (!model->failed)
-		count_shared(model, may, shared);
-	for (uint32_t i = 0; i < model->stack_count && !model->failed; i++)
+	count_shared(model, may, shared);
+	for (uint32_t i = 0; i < model->stack_count; i++)
 		if (may[i] && shared[i] * 2 <= gaps_of(&model->stacks[i]) &&
 			!are_explained(model, &model->stacks[i]))
 			check_gaps(model, &model->stacks[i]);
@@ -478,9 +471,6 @@ static struct fsdp_span name_in(struct model *model, const struct named_module *
 	size_t front = stored.size - fsdp_span_last(stored, '.').size;
 	unsigned char *text = MODEL_TAKE(model, text, front + last.size);
 
-	model->failed |= last.data == NULL;
-	if (model->failed)
-		return FSDP_SPAN("");
 	memcpy(text, stored.data, front);
 	memcpy(text + front, last.data, last.size);
 	return fsdp_span(text, front + last.size);
@@ -603,8 +593,7 @@ static void check_pattern(
 			if (i / tensors != i % tensors)
 				check_pair(model, &kind, i / tensors, i % tensors);
 		for (uint32_t k = at + 1;
-			kind.count == 1 && k < count && modules[k].count <= tensors + 1 &&
-			!model->failed;
+			kind.count == 1 && k < count && modules[k].count <= tensors + 1;
 			k += other.count) {
 			other = kind_at(modules, k, count);
 			check_lacking(model, &modules[at], &other, count);
@@ -652,10 +641,8 @@ void fsdp_complete_check_modules(struct model *model)
 	struct named_module *modules = MODEL_TAKE(model, modules, model->tensor_count);
 	uint32_t count, end;
 
-	if (model->failed)
-		return;
 	count = collect_modules(model, tensors, modules);
-	for (uint32_t at = 0; at < count && !model->failed; at = end) {
+	for (uint32_t at = 0; at < count; at = end) {
 		for (end = at + 1;
 			end < count && modules[end].pattern == modules[at].pattern; end++)
 			;

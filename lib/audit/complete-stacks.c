@@ -213,7 +213,7 @@ static void find_nodes(struct stack_part *part, struct stack_class *class)
 	FSDP_SORT(class->nodes, class->node_count, FSDP_BY_VALUE(class->nodes));
 }
 
-/* False: only one class, too many, or out of memory. */
+/* False: only one class, or too many. */
 static bool find_classes(struct stack_part *part)
 {
 	struct model *model = part->model;
@@ -224,9 +224,9 @@ static bool find_classes(struct stack_part *part)
 		return false;
 	part->kin = MODEL_TAKE(model, part->kin, count);
 	part->is_in = MODEL_TAKE(model, part->is_in, count);
-	for (uint32_t i = 0; i < part->class_count && !model->failed; i++)
+	for (uint32_t i = 0; i < part->class_count; i++)
 		find_nodes(part, &part->classes[i]);
-	return !model->failed;
+	return true;
 }
 
 /* Whether it has this member, or anything of this module. */
@@ -364,9 +364,9 @@ static void report_group(struct stack_part *part, const struct lack_group *group
 		.of = part->item_count,
 	};
 
-	for (uint32_t i = 0; i < count && !model->failed; i++)
+	for (uint32_t i = 0; i < count; i++)
 		like[i] = group->lacks[i].like;
-	for (uint32_t i = 0; i < part->item_count && !model->failed; i++) {
+	for (uint32_t i = 0; i < part->item_count; i++) {
 		hole.element = part->items[i].number;
 		if (&part->classes[part->items[i].class_index] == group->class)
 			fsdp_complete_report_gone(model, &hole);
@@ -381,8 +381,7 @@ static void check_lacks(struct stack_part *part, const struct stack_class *class
 	uint32_t count, extra, above = FSDP_NONE;
 	struct lack *lacks = find_lacks(part, class, like, &count, &extra);
 
-	for (uint32_t at = 0;
-		at < count && part->groups < GROUPS_MOST && !part->model->failed;
+	for (uint32_t at = 0; at < count && part->groups < GROUPS_MOST;
 		at += group.count, part->groups++) {
 		group.lacks = &lacks[at];
 		if (group.lacks->above != above) {
@@ -489,7 +488,7 @@ static void check_bias(struct stack_part *part, const struct stack_class *class)
 {
 	for (uint32_t i = 0; i < class->record_count; i++)
 		part->counts[above_of(part, class->records[i].member)]++;
-	for (uint32_t i = 0; i < class->record_count && !part->model->failed; i++) {
+	for (uint32_t i = 0; i < class->record_count; i++) {
 		uint32_t bias = class->records[i].member, above = above_of(part, bias);
 		struct lack_group group = { .class = class, .count = 1, .leaves = 1 };
 		struct lack lack = { .group = FSDP_NONE };
@@ -856,7 +855,7 @@ static void check_classes(struct stack_part *part)
 	if (is_short_list)
 		return;
 	if (!stack->is_counted) {
-		for (uint32_t i = 0; i < part->class_count && !part->model->failed; i++)
+		for (uint32_t i = 0; i < part->class_count; i++)
 			if (find_like(part, &part->classes[i], &likeness))
 				check_alike(part, &likeness);
 		return;
@@ -865,7 +864,7 @@ static void check_classes(struct stack_part *part)
 		check_two(part);
 	for (uint32_t i = 0; i < part->class_count; i++)
 		find_reference(part, &part->classes[i]);
-	for (uint32_t i = 0; i < part->class_count && !part->model->failed; i++)
+	for (uint32_t i = 0; i < part->class_count; i++)
 		if (part->classes[i].reference != FSDP_NONE)
 			check_class(part, &part->classes[i]);
 	if (part->is_whole && stack->is_deep)
@@ -912,7 +911,7 @@ static void check_children(struct stack_part *part, struct stack_item *items)
 		items[count - 1].count++;
 	}
 	qsort(items, count, sizeof *items, compare_children);
-	for (uint32_t at = 0; at < count && !part->model->failed; at = end) {
+	for (uint32_t at = 0; at < count; at = end) {
 		uint32_t child = items[at].records->child;
 
 		for (end = at; end < count && items[end].records->child == child; end++)
@@ -932,13 +931,11 @@ void fsdp_complete_check_members(struct model *model)
 		if (model->stacks[i].record_count > most)
 			most = model->stacks[i].record_count;
 	items = MODEL_KEEP(model, items, most);
-	if (model->failed)
-		return;
 	part->model = model;
 	part->hasher = fsdp_hasher_new();
 	part->stamps = MODEL_KEEP(model, part->stamps, members);
 	part->counts = MODEL_KEEP(model, part->counts, members);
-	for (size_t i = 0; i < model->stack_count && !model->failed; i++) {
+	for (size_t i = 0; i < model->stack_count; i++) {
 		const struct stack *stack = part->stack = &model->stacks[i];
 
 		for (uint32_t k = 0; k < stack->element_count; k++)
@@ -948,7 +945,7 @@ void fsdp_complete_check_members(struct model *model)
 				.number = stack->elements[k].number,
 			};
 		check_items(part, items, stack->element_count, true);
-		if (stack->is_deep && !model->failed)
+		if (stack->is_deep)
 			check_children(part, items);
 	}
 }

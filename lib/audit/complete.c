@@ -105,7 +105,6 @@ static void add_segment(struct model *model, struct name_folding *folding,
 	folding->name = fsdp_names_child(&model->names, folding->name, segment);
 	folding->pattern = fsdp_names_child(
 		&model->patterns, folding->pattern, numbered ? FSDP_SPAN("#") : segment);
-	model->failed |= folding->name == FSDP_NONE || folding->pattern == FSDP_NONE;
 }
 
 /* False: the name is skipped. */
@@ -116,7 +115,7 @@ static bool fold(struct model *model, struct fsdp_span name, struct name_folding
 	if (name.size == 0 || name.size >= NAME_MOST ||
 		serves_packing(fsdp_span_last(name, '.')))
 		return false;
-	for (size_t at = 0; at <= name.size && !model->failed;) {
+	for (size_t at = 0; at <= name.size;) {
 		struct fsdp_span rest = fsdp_span(name.data + at, name.size - at);
 		struct fsdp_span segment = fsdp_span_first(rest, '.');
 		bool is_last = segment.size == rest.size;
@@ -128,7 +127,7 @@ static bool fold(struct model *model, struct fsdp_span name, struct name_folding
 				at);
 		at += segment.size + 1;
 	}
-	return !model->failed && folding->count <= NUMBERS_MOST;
+	return folding->count <= NUMBERS_MOST;
 }
 
 static void keep_record(struct model *model, const struct name_folding *folding, size_t n,
@@ -139,17 +138,13 @@ static void keep_record(struct model *model, const struct name_folding *folding,
 	uint32_t member = fsdp_names_intern(&model->members, 0,
 		fsdp_span(folding->text + behind, folding->size - behind));
 
-	model->failed |= record == NULL || member == FSDP_NONE;
-	if (model->failed)
-		return;
 	*record = folding->records[n];
 	record->child = record->member = member;
 	record->tensor = tensor;
 	for (uint32_t above = member; above != 0;
 		above = fsdp_names_at(&model->members, above)->parent)
 		record->child = above;
-	model->failed |=
-		!fsdp_table_set(&model->pattern_of, record->stack, folding->patterns[n]);
+	(void)!fsdp_table_set(&model->pattern_of, record->stack, folding->patterns[n]);
 }
 
 static void collect_names(struct model *model)
@@ -163,7 +158,7 @@ static void collect_names(struct model *model)
 	model->folded = MODEL_KEEP(model, model->folded, count);
 	model->patterned = MODEL_KEEP(model, model->patterned, count);
 	model->reported = MODEL_KEEP(model, model->reported, count);
-	for (uint32_t i = 0; i < count && !model->failed; i++) {
+	for (uint32_t i = 0; i < count; i++) {
 		struct fsdp_tensor tensor = tensor_at(model, i);
 
 		model->folded[i] = FSDP_NONE;
@@ -174,8 +169,8 @@ static void collect_names(struct model *model)
 		model->patterned[i] = folding->pattern;
 		if (fsdp_table_get(&model->there, folding->name) != FSDP_NONE)
 			continue; /* two that fold to one name: the first counts */
-		model->failed |= !fsdp_table_set(&model->there, folding->name, i);
-		for (size_t n = 0; n < folding->count && !model->failed; n++)
+		(void)!fsdp_table_set(&model->there, folding->name, i);
+		for (size_t n = 0; n < folding->count; n++)
 			keep_record(model, folding, n, i);
 	}
 }
@@ -283,8 +278,6 @@ static void make_stacks(struct model *model)
 	struct name_record *records = MODEL_KEEP(model, records, count);
 	struct stack_element *elements = MODEL_KEEP(model, elements, count);
 
-	if (model->failed)
-		return;
 	for (size_t i = 0; i < count; i++)
 		records[i] = *(const struct name_record *)fsdp_vec_at(&model->list, i);
 	FSDP_SORT(records, count, FSDP_BY(records, stack), FSDP_BY(records, element),
@@ -292,7 +285,7 @@ static void make_stacks(struct model *model)
 	for (size_t i = 0; i < count; i++)
 		stacks += i == 0 || records[i].stack != records[i - 1].stack;
 	model->stacks = MODEL_KEEP(model, model->stacks, stacks);
-	for (size_t at = 0; at < count && !model->failed;) {
+	for (size_t at = 0; at < count;) {
 		struct stack *stack = &model->stacks[model->stack_count++];
 
 		stack->name = records[at].stack;
@@ -503,15 +496,13 @@ static int compare_list_items(const void *left, const void *right)
 		       : a->end - a->begin > b->end - b->begin;
 }
 
-/* Equal items get equal numbers. NULL: all of them differ, or memory ended. */
+/* Equal items get equal numbers. NULL: all of them differ. */
 static uint32_t *kinds_of_list(struct model *model, uint32_t list)
 {
 	uint32_t length = setting_at(model, list).value.count, distinct = 0;
 	struct list_item *items = MODEL_TAKE(model, items, length);
 	uint32_t *kinds = MODEL_KEEP(model, kinds, length);
 
-	if (model->failed)
-		return NULL;
 	for (uint32_t i = 0, node = list + 1; i < length; i++) {
 		items[i] =
 			(struct list_item){ model, node, setting_at(model, node).end, i };
@@ -733,7 +724,7 @@ bool fsdp_complete_is_gone(
 
 static void mark(struct model *model, uint32_t name)
 {
-	model->failed |= name == FSDP_NONE || !fsdp_table_set(&model->gone, name, 1);
+	(void)!fsdp_table_set(&model->gone, name, 1);
 }
 
 void fsdp_complete_mark_gone(
@@ -770,7 +761,7 @@ static bool is_reported(struct model *model, struct fsdp_span name)
 
 	if (model->unlisted == NULL) {
 		model->unlisted = MODEL_KEEP(model, model->unlisted, count);
-		for (size_t i = 0; i < count && !model->failed; i++) {
+		for (size_t i = 0; i < count; i++) {
 			const struct fsdp_finding *finding =
 				fsdp_finding(model->checkpoint, i);
 
@@ -803,13 +794,13 @@ void fsdp_complete_report_gone(struct model *model, const struct hole *hole)
 		return;
 	model->formatted += count;
 	affected = MODEL_TAKE(model, affected, count);
-	for (size_t i = 0; i < count && !model->failed; i++) {
+	for (size_t i = 0; i < count; i++) {
 		affected[i] =
 			fsdp_complete_name_with(model, hole->like[i], hole->element);
 		known += is_reported(model, affected[i]);
 	}
 	fsdp_complete_mark_gone(model, hole->stack, hole->element, hole->group);
-	if (model->failed || known == hole->count)
+	if (known == hole->count)
 		return;
 	/* "layers" of "model.layers.2.mlp.weight". */
 	name = stored_name(model, hole->like[0]->tensor);
@@ -848,7 +839,7 @@ void fsdp_complete_report_lacking(struct model *model, uint32_t tensor, uint32_t
 	uint32_t name = fsdp_names_child(&model->names, module, member);
 	va_list arguments;
 
-	if (model->failed || (name != FSDP_NONE && is_marked(model, name)))
+	if ((name != FSDP_NONE && is_marked(model, name)))
 		return;
 	mark(model, name);
 	va_start(arguments, format);
@@ -1070,7 +1061,8 @@ static void check_dtype(struct model *model)
 		FSDP_LLU(numel * 2));
 }
 
-static void check_model(struct fsdp_checking *checking)
+/* Left where memory runs out. */
+static void check_steps(void *context)
 {
 	static void (*const steps[])(struct model *) = { read_config, check_empty,
 		check_dtype, collect_names, make_stacks, fsdp_complete_count_layers,
@@ -1079,38 +1071,40 @@ static void check_model(struct fsdp_checking *checking)
 		fsdp_complete_check_layers, fsdp_complete_check_experts,
 		fsdp_complete_check_packed, fsdp_complete_check_parts,
 		fsdp_complete_check_shapes, fsdp_complete_check_widths };
+	struct fsdp_checking *checking = context;
 	const struct fsdp_checkpoint *checkpoint = checking->checkpoint;
 	struct fsdp_arena *arena = checking->arena;
 	struct fsdp_plan_facts plan;
 	bool is_planned = fsdp_checkpoint_plan(checkpoint, &plan);
-	struct model model = {
-		.checking = checking,
-		.checkpoint = checkpoint,
-		.findings = checking->findings,
-		.arena = arena,
-		.tensor_count = (uint32_t)fsdp_tensor_count(checkpoint),
-		.setting_count = (uint32_t)fsdp_setting_count(checkpoint),
-		.family = checking->family,
-		.is_silent = has_other_cause(checkpoint, is_planned),
-	};
+	struct model *model = FSDP_TAKE(arena, model, 1);
 
-	fsdp_arena_init(&model.work, arena->budget);
-	fsdp_vec_init(&model.list, arena, sizeof(struct name_record));
-	fsdp_table_init(&model.gone, arena);
-	fsdp_table_init(&model.there, arena);
-	fsdp_table_init(&model.pattern_of, arena);
-	model.failed = !fsdp_names_init(&model.names, arena) ||
-		       !fsdp_names_init(&model.members, arena) ||
-		       !fsdp_names_init(&model.patterns, arena);
-	model.names.copies = model.members.copies = model.patterns.copies = arena;
-	for (size_t i = 0; i < FSDP_COUNT(steps) && !model.failed; i++) {
-		steps[i](&model);
-		fsdp_arena_reset(&model.work);
+	model->checking = checking;
+	model->checkpoint = checkpoint;
+	model->findings = checking->findings;
+	model->arena = arena;
+	model->tensor_count = (uint32_t)fsdp_tensor_count(checkpoint);
+	model->setting_count = (uint32_t)fsdp_setting_count(checkpoint);
+	model->family = checking->family;
+	model->is_silent = has_other_cause(checkpoint, is_planned);
+	fsdp_arena_init_below(&model->work, arena);
+	fsdp_vec_init(&model->list, arena, sizeof(struct name_record));
+	fsdp_table_init(&model->gone, arena);
+	fsdp_table_init(&model->there, arena);
+	fsdp_table_init(&model->pattern_of, arena);
+	(void)!fsdp_names_init(&model->names, arena);
+	(void)!fsdp_names_init(&model->members, arena);
+	(void)!fsdp_names_init(&model->patterns, arena);
+	model->names.copies = model->members.copies = model->patterns.copies = arena;
+	for (size_t i = 0; i < FSDP_COUNT(steps); i++) {
+		steps[i](model);
+		fsdp_arena_reset(&model->work);
 	}
-	if (!model.failed)
-		skip_rules(&model, is_planned);
-	fsdp_arena_done(&model.work);
-	checking->no_memory |= model.failed;
+	skip_rules(model, is_planned);
+}
+
+static void check_model(struct fsdp_checking *checking)
+{
+	checking->no_memory |= !fsdp_arena_try(checking->arena, check_steps, checking);
 }
 
 const struct fsdp_check fsdp_check_complete = {

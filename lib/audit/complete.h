@@ -101,20 +101,12 @@ struct model {
 	struct fsdp_span *unlisted;
 	size_t unlisted_count;
 	bool is_silent; /* absent for another cause, or listed by a plan */
-	bool failed;    /* out of memory: answers mean nothing from then on */
 };
 
 /* So many of what `pointer` points at, to be assigned to it: until the check ends, or
- * until its part of the work does. NULL: out of memory, and `failed` is set. */
-#define MODEL_KEEP(model, pointer, count) \
-	need(model, FSDP_TAKE((model)->arena, pointer, (count) + 1))
-#define MODEL_TAKE(model, pointer, count) \
-	need(model, FSDP_TAKE(&(model)->work, pointer, (count) + 1))
-static inline void *need(struct model *model, void *memory)
-{
-	model->failed |= memory == NULL;
-	return memory;
-}
+ * until its part of the work does. The check is left where memory runs out. */
+#define MODEL_KEEP(model, pointer, count) FSDP_TAKE((model)->arena, pointer, (count) + 1)
+#define MODEL_TAKE(model, pointer, count) FSDP_TAKE(&(model)->work, pointer, (count) + 1)
 
 /* ---- names ---- */
 
