@@ -107,9 +107,7 @@ static bool find_average(struct exporting *exporting, char *average, size_t size
 {
 	size_t count = fsdp_tensor_count(exporting->run->checkpoint);
 
-	for (uint32_t i = 0; i < count; i++) {
-		struct text dict = dict_of(exporting, i, true, size);
-
+	FOR_EACH(i, (uint32_t)count, dict, dict_of(exporting, i, true, size)) {
 		if (dict.data == NULL)
 			continue;
 		memcpy(average, dict.data, dict.size);

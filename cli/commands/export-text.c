@@ -53,9 +53,7 @@ static bool tear_file(struct exporting *exporting, struct text path)
 	size_t tensors = fsdp_tensor_count(checkpoint);
 	bool wanted = false;
 
-	for (uint32_t i = 0; i < count; i++) {
-		struct fsdp_piece piece = fsdp_piece(checkpoint, i);
-
+	FOR_EACH(i, (uint32_t)count, piece, fsdp_piece(checkpoint, i)) {
 		if (piece.file == FSDP_NONE || piece.tensor >= tensors ||
 			!text_is(text_of_span(fsdp_file(checkpoint, piece.file).path),
 				path))

@@ -71,12 +71,10 @@ static bool has_only_flattened(const struct map *map)
 {
 	size_t count = fsdp_tensor_count(map->run->checkpoint);
 
-	for (uint32_t i = 0; i < count; i++) {
-		struct fsdp_tensor tensor = fsdp_tensor(map->run->checkpoint, i);
+	FOR_EACH(i, (uint32_t)count, tensor, fsdp_tensor(map->run->checkpoint, i))
 		if (tensor.role == FSDP_ROLE_PARAM &&
 			(tensor.flags & FSDP_TENSOR_FLATTENED) == 0)
 			return false;
-	}
 	return true;
 }
 
@@ -427,11 +425,9 @@ static void collect(struct map *map)
 	map->keys = run_memory(run, marked, sizeof *map->keys);
 	map->slots = run_memory(run, slots, sizeof *map->slots);
 	memset(map->slots, 0xff, slots * sizeof *map->slots);
-	for (uint32_t i = 0; i < modules; i++) {
-		struct fsdp_module module = fsdp_module(map->run->checkpoint, i);
+	FOR_EACH(i, (uint32_t)modules, module, fsdp_module(map->run->checkpoint, i))
 		if (takes_visit(map, &module, i))
 			add_visit(map, i);
-	}
 }
 
 RELEASE(release_likely, fsdp_inferred_units_free)

@@ -901,8 +901,7 @@ static void list_words(struct info *info)
 	const struct fsdp_checkpoint *checkpoint = info->run->checkpoint;
 	uint64_t counts[FSDP_OVERVIEW_DTYPES];
 
-	for (uint32_t i = 0; i < info->counts.units; i++) {
-		struct fsdp_unit unit = fsdp_unit(checkpoint, i);
+	FOR_EACH(i, (uint32_t)info->counts.units, unit, fsdp_unit(checkpoint, i)) {
 		struct text strategy = text_of(unit.strategy);
 		size_t at = 0;
 
@@ -927,8 +926,7 @@ static void list_words(struct info *info)
 	}
 	for (size_t k = 0; k < SETTINGS; k++)
 		info->settings[k] = FSDP_NONE;
-	for (uint32_t i = 0; i < info->counts.values; i++) {
-		struct fsdp_value value = fsdp_value(checkpoint, i);
+	FOR_EACH(i, (uint32_t)info->counts.values, value, fsdp_value(checkpoint, i)) {
 		struct text name =
 			entry_shown_name(info->run, &info->buffers->name, &value);
 

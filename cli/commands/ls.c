@@ -894,8 +894,7 @@ static void run_ls(struct run *run)
 		size_t count = fsdp_value_count(checkpoint);
 
 		listing.rows = run_memory(run, count, sizeof *listing.rows);
-		for (uint32_t i = 0; i < count; i++) {
-			struct fsdp_value value = fsdp_value(checkpoint, i);
+		FOR_EACH(i, (uint32_t)count, value, fsdp_value(checkpoint, i)) {
 			struct fsdp_piece where = { .rank = value.rank,
 				.file = value.file };
 			struct text name =

@@ -556,12 +556,9 @@ static void find_staying(struct resharding *resharding)
 	size_t tensors = fsdp_tensor_count(checkpoint),
 	       values = fsdp_value_count(checkpoint);
 
-	for (uint32_t i = 0; i < tensors; i++) {
-		struct fsdp_tensor tensor = fsdp_tensor(checkpoint, i);
-
+	FOR_EACH(i, (uint32_t)tensors, tensor, fsdp_tensor(checkpoint, i))
 		add_if_stays(resharding, tensor.name,
 			(tensor.flags & FSDP_TENSOR_RANKS_OWN) != 0, &tensor);
-	}
 	for (uint32_t i = 0; i < values; i++)
 		add_if_stays(resharding, fsdp_value(checkpoint, i).name, false, NULL);
 }
@@ -630,8 +627,7 @@ static void calculate(struct resharding *resharding, int32_t dim)
 	resharding->rank_count = (size_t)will->world;
 	resharding->ranks =
 		run_memory(run, resharding->rank_count, sizeof *resharding->ranks);
-	for (uint32_t i = 0; i < will->world; i++) {
-		struct shown_rank *rank = &resharding->ranks[i];
+	FOR_EACH(i, (uint32_t)will->world, rank, &resharding->ranks[i]) {
 		const struct fsdp_reshard_rank *facts = &rank->facts;
 
 		rank->rank = i;
@@ -657,13 +653,11 @@ static void calculate(struct resharding *resharding, int32_t dim)
 /* An integer of config.json; 0: it has none. */
 static int64_t config_integer(const struct fsdp_checkpoint *checkpoint, const char *key)
 {
-	for (uint32_t i = 0; i < fsdp_setting_count(checkpoint); i++) {
-		struct fsdp_setting setting = fsdp_setting(checkpoint, i);
-
+	FOR_EACH(i, (uint32_t)fsdp_setting_count(checkpoint), setting,
+		fsdp_setting(checkpoint, i))
 		if (text_is(text_of_span(setting.key), text_of(key)) &&
 			setting.value.kind == FSDP_TOKEN_INTEGER)
 			return setting.value.integer;
-	}
 	return 0;
 }
 

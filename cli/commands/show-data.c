@@ -130,13 +130,11 @@ bool show_find_module(struct show *show, const char *word, uint32_t *ret_module)
 	const struct fsdp_checkpoint *checkpoint = show->run->checkpoint;
 	size_t count = fsdp_module_count(checkpoint);
 
-	for (uint32_t i = 0; i < count; i++) {
-		struct fsdp_module module = fsdp_module(checkpoint, i);
+	FOR_EACH(i, (uint32_t)count, module, fsdp_module(checkpoint, i))
 		if (!wrapper_is_folded(show->run, i) && is_called(show, &module, word)) {
 			*ret_module = i;
 			return true;
 		}
-	}
 	return false;
 }
 

@@ -202,14 +202,12 @@ static void find_matches(struct show *show)
 
 	if (run->select->globs.count + run->select->regexes.count == 0)
 		return;
-	for (uint32_t i = 0; i < tensors; i++) {
-		struct fsdp_tensor tensor = tensor_at(show, i);
+	FOR_EACH(i, (uint32_t)tensors, tensor, tensor_at(show, i)) {
 		struct text name = tensor_shown_name(run, &show->buffers->name, &tensor);
 		if (selection_takes_name(show->selection, span_of_text(name)))
 			add_item(show, i, ITEM_TENSOR);
 	}
-	for (uint32_t i = 0; i < values; i++) {
-		struct fsdp_value value = fsdp_value(run->checkpoint, i);
+	FOR_EACH(i, (uint32_t)values, value, fsdp_value(run->checkpoint, i)) {
 		struct text name = entry_shown_name(run, &show->buffers->name, &value);
 		if (selection_takes_name(show->selection, span_of_text(name)))
 			add_item(show, i, ITEM_VALUE);

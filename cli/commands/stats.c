@@ -457,8 +457,7 @@ static void run_stats(struct run *run)
 	count = counting->groups != NULL ? counting->group_count
 					 : fsdp_statistics_count(counting->statistics);
 	counting->rows = run_memory(run, count, sizeof *counting->rows);
-	for (uint32_t i = 0; i < count; i++) {
-		const struct stats_row *row = stats_row(counting, i);
+	FOR_EACH(i, (uint32_t)count, row, stats_row(counting, i)) {
 		bool has_nonfinite = row->sum.known && row->nan + row->inf > 0;
 		if (row->sum.tensors > 0 &&
 			(!counting->options->nonfinite || has_nonfinite))

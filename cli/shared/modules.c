@@ -276,8 +276,7 @@ void module_tree_choose(struct module_tree *tree)
 	}
 	/* A unit may belong to a wrapper (activation checkpointing inside of FSDP): its
 	 * mark goes to the module that stands for both. */
-	for (uint32_t i = 0; i < tree->module_count; i++) {
-		struct fsdp_module module = module_at(tree, i);
+	FOR_EACH(i, (uint32_t)tree->module_count, module, module_at(tree, i)) {
 		tree->marks[i] = module.unit != FSDP_NONE ? i : FSDP_NONE;
 		if (module.unit == FSDP_NONE && module.parent < i &&
 			wrapper_is_folded(tree->run, module.parent))

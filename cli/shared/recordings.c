@@ -145,8 +145,7 @@ void adapter_base_report(struct run *run)
 	struct name_buffer buffer = { 0 };
 	size_t count = fsdp_value_count(run->checkpoint);
 
-	for (uint32_t i = 0; i < count; i++) {
-		struct fsdp_value value = fsdp_value(run->checkpoint, i);
+	FOR_EACH(i, (uint32_t)count, value, fsdp_value(run->checkpoint, i)) {
 		struct stat status; /* the sandbox refuses access() */
 		char path[PATH_MAX];
 

@@ -659,8 +659,7 @@ static void add_beginnings(struct request *request, struct run *run,
 	char last[BEGINNING_ROOM + 1] = "";
 	size_t count = name_count(run, of), found = 0;
 
-	for (uint32_t i = 0; i < count; i++) {
-		struct text name = name_at(run, buffer, of, i);
+	FOR_EACH(i, (uint32_t)count, name, name_at(run, buffer, of, i)) {
 		size_t size = 0;
 		while (size < name.size && name.data[size] != '.')
 			size++;

@@ -271,8 +271,7 @@ uint32_t *reading_choose(struct run *run, struct selection *selection,
 	size_t count = fsdp_tensor_count(run->checkpoint), kept = 0;
 	uint32_t *tensors = run_memory(run, count, sizeof *tensors);
 
-	for (uint32_t i = 0; i < count; i++) {
-		struct fsdp_tensor tensor = fsdp_tensor(run->checkpoint, i);
+	FOR_EACH(i, (uint32_t)count, tensor, fsdp_tensor(run->checkpoint, i)) {
 		/* The bytes of a FlatParameter whose parameters are listed too are
 		 * theirs. */
 		if ((tensor.flags & FSDP_TENSOR_SPREAD) != 0 && !run->common->raw)

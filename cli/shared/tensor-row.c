@@ -274,8 +274,7 @@ struct state_of *states_of_all(struct run *run)
 	struct state_of *states = NULL;
 	struct fsdp_optimizer_states *found;
 
-	for (uint32_t i = 0; i < all; i++) {
-		struct fsdp_tensor tensor = fsdp_tensor(checkpoint, i);
+	FOR_EACH(i, (uint32_t)all, tensor, fsdp_tensor(checkpoint, i)) {
 		if (tensor.role == FSDP_ROLE_OPTIM && states == NULL)
 			states = run_memory(run, all, sizeof *states);
 		if (tensor.role == FSDP_ROLE_PARAM)

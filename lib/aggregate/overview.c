@@ -550,9 +550,7 @@ static bool find_average(struct fsdp_overview *overview)
 	struct tops tops = { .of_module = of_module };
 	if (of_module == NULL)
 		return false;
-	for (uint32_t i = 0; i < count; i++) {
-		struct fsdp_module module = fsdp_module(checkpoint, i);
-
+	FSDP_EACH(i, (uint32_t)count, module, fsdp_module(checkpoint, i)) {
 		of_module[i] = module.depth <= 1 || module.parent >= i
 				       ? i
 				       : of_module[module.parent];

@@ -195,12 +195,9 @@ static void note_all(struct fsdp_affected *affected)
 	uint32_t pieces = (uint32_t)fsdp_piece_count(checkpoint);
 	size_t tensors = fsdp_tensor_count(checkpoint);
 
-	for (uint32_t i = 0; i < tensors; i++) {
-		struct fsdp_tensor tensor = fsdp_tensor(checkpoint, i);
-
+	FSDP_EACH(i, (uint32_t)tensors, tensor, fsdp_tensor(checkpoint, i))
 		FSDP_EACH(k, tensor.piece_count, index, tensor.first_piece + k)
 			note(affected, fsdp_piece(checkpoint, index).file, index);
-	}
 	for (uint32_t i = 0; i < fsdp_value_count(checkpoint); i++)
 		note(affected, fsdp_value(checkpoint, i).file, pieces + i);
 }

@@ -309,9 +309,7 @@ static void check_flat(struct model *model)
 	struct affected flat = { 0 };
 	size_t of = 0;
 
-	for (uint32_t i = 0; i < model->tensor_count; i++) {
-		struct fsdp_tensor tensor = tensor_at(model, i);
-
+	FSDP_EACH(i, model->tensor_count, tensor, tensor_at(model, i)) {
 		if (!is_matrix(model, i))
 			continue;
 		of++;
@@ -493,9 +491,7 @@ static void check_unmerged(struct model *model)
 	struct affected affected = { 0 };
 	int64_t rank = 0;
 
-	for (uint32_t i = 0; i < model->tensor_count; i++) {
-		struct fsdp_tensor tensor = tensor_at(model, i);
-
+	FSDP_EACH(i, model->tensor_count, tensor, tensor_at(model, i)) {
 		if (tensor.dims != 2 || !is_wrapped(model, i))
 			continue;
 		rank = tensor.shape[tensor.shape[0] >= tensor.shape[1]];

@@ -447,8 +447,7 @@ static void check_expert_lists(struct model *model, const struct due_experts *du
 	uint64_t found = 0, wanted = 0;
 	uint32_t router = 0;
 
-	for (size_t i = 0; i < model->stack_count; i++) {
-		const struct stack *stack = &model->stacks[i];
+	FSDP_EACH(i, model->stack_count, stack, &model->stacks[i]) {
 		const struct stack_element *like = &stack->elements[0];
 		uint64_t more = next_due(due, stack->length);
 

@@ -814,9 +814,7 @@ static uint32_t *intern_all(struct packing *packed)
 	struct model *model = packed->model;
 	uint32_t *names = MODEL_TAKE(model, names, model->tensor_count);
 
-	for (uint32_t i = 0; i < model->tensor_count; i++) {
-		struct fsdp_span stored = stored_name(model, i);
-
+	FSDP_EACH(i, model->tensor_count, stored, stored_name(model, i)) {
 		names[i] = FSDP_NONE;
 		if (tensor_at(model, i).role == FSDP_ROLE_OPTIM || stored.size == 0 ||
 			stored.size >= NAME_MOST)

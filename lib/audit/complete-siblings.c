@@ -225,15 +225,12 @@ static void count_shared(struct model *model, const bool *may, uint32_t *shared)
 	struct gap *gaps;
 
 	fsdp_vec_init(&list, model->arena, sizeof *gaps);
-	for (uint32_t i = 0; i < model->stack_count; i++) {
-		const struct stack *stack = &model->stacks[i];
-
+	FSDP_EACH(i, (uint32_t)model->stack_count, stack, &model->stacks[i])
 		for (uint32_t k = 1; may[i] && k < stack->element_count; k++)
 			for (uint32_t n = stack->elements[k - 1].number + 1;
 				n < stack->elements[k].number; n++)
 				fsdp_vec_append(
 					&list, &(struct gap){ stack->pattern, n, i });
-	}
 	gaps = MODEL_KEEP(model, gaps, list.count);
 	for (size_t i = 0; i < list.count; i++)
 		gaps[i] = *(const struct gap *)fsdp_vec_at(&list, i);

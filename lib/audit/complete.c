@@ -158,9 +158,7 @@ static void collect_names(struct model *model)
 	model->folded = MODEL_KEEP(model, model->folded, count);
 	model->patterned = MODEL_KEEP(model, model->patterned, count);
 	model->reported = MODEL_KEEP(model, model->reported, count);
-	for (uint32_t i = 0; i < count; i++) {
-		struct fsdp_tensor tensor = tensor_at(model, i);
-
+	FSDP_EACH(i, count, tensor, tensor_at(model, i)) {
 		model->folded[i] = FSDP_NONE;
 		if (tensor.role == FSDP_ROLE_OPTIM || (tensor.flags & skipped) != 0 ||
 			!fold(model, stored_name(model, i), folding))
@@ -761,14 +759,10 @@ static bool is_reported(struct model *model, struct fsdp_span name)
 
 	if (model->unlisted == NULL) {
 		model->unlisted = MODEL_KEEP(model, model->unlisted, count);
-		for (size_t i = 0; i < count; i++) {
-			const struct fsdp_finding *finding =
-				fsdp_finding(model->checkpoint, i);
-
+		FSDP_EACH(i, count, finding, fsdp_finding(model->checkpoint, i))
 			if (finding->rule == fsdp_rule(FSDP_RULE_INDEX_MISSING))
 				model->unlisted[model->unlisted_count++] =
 					finding->tensor;
-		}
 		FSDP_SORT(model->unlisted, model->unlisted_count,
 			FSDP_BY_VALUE(model->unlisted));
 	}

@@ -453,21 +453,18 @@ static void check_groups(struct fsdp_checking *checking)
 	}
 	qsort(groups.entries, groups.count, sizeof *groups.entries, by_entry);
 	each_owner(&groups, check_parameters_of);
-	for (uint32_t i = 0; i < fsdp_tensor_count(checkpoint); i++) {
-		struct fsdp_tensor tensor = fsdp_tensor(checkpoint, i);
-
+	FSDP_EACH(i, (uint32_t)fsdp_tensor_count(checkpoint), tensor,
+		fsdp_tensor(checkpoint, i)) {
 		groups.has_states |= tensor.role == FSDP_ROLE_OPTIM;
 		if (tensor.role == FSDP_ROLE_OPTIM)
 			read_state(
 				&groups, tensor.raw_name, tensor.path, FSDP_NONE, true);
 	}
-	for (uint32_t i = 0; i < fsdp_value_count(checkpoint); i++) {
-		struct fsdp_value value = fsdp_value(checkpoint, i);
-
+	FSDP_EACH(i, (uint32_t)fsdp_value_count(checkpoint), value,
+		fsdp_value(checkpoint, i))
 		if (value.role == FSDP_ROLE_OPTIM)
 			read_state(&groups, value.raw_name, value.path,
 				groups.is_whole ? FSDP_NONE : value.rank, false);
-	}
 	each_owner(&groups, check_states);
 	for (size_t i = 0; i < groups.owner_count; i++)
 		report_strays(&groups, &groups.owners[i]);
@@ -769,9 +766,8 @@ static void check_numbered_shapes(struct optimizer *optimizer)
 		has_matrix |= parameter.dims > 1;
 	}
 	qsort(shapes, optimizer->count, sizeof *shapes, by_hash);
-	for (uint32_t i = 0; i < fsdp_tensor_count(checkpoint); i++) {
-		struct fsdp_tensor state = fsdp_tensor(checkpoint, i);
-
+	FSDP_EACH(i, (uint32_t)fsdp_tensor_count(checkpoint), state,
+		fsdp_tensor(checkpoint, i)) {
 		if (state.role != FSDP_ROLE_OPTIM || !is_whole(&state) ||
 			state.dims == 0 ||
 			!is_moment(fsdp_span_last(
@@ -849,9 +845,8 @@ static void check_absent(struct fsdp_checking *checking)
 	for (size_t i = 0; i < fsdp_finding_count(checkpoint); i++)
 		if (fsdp_finding(checkpoint, i)->severity == FSDP_ERROR)
 			return;
-	for (uint32_t i = 0; i < fsdp_value_count(checkpoint); i++) {
-		struct fsdp_value value = fsdp_value(checkpoint, i);
-
+	FSDP_EACH(i, (uint32_t)fsdp_value_count(checkpoint), value,
+		fsdp_value(checkpoint, i)) {
 		if (value.token_count != 1 || value.tokens->kind != FSDP_TOKEN_NONE ||
 			!fsdp_span_is(
 				fsdp_check_name(checking, value.raw_name), "optimizer"))

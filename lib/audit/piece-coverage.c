@@ -318,9 +318,7 @@ static void check_coverage(struct fsdp_checking *checking)
 	if (checking->no_memory)
 		return;
 	read_reported(&coverage);
-	for (uint32_t i = 0; i < count; i++) {
-		struct fsdp_tensor tensor = fsdp_tensor(checking->checkpoint, i);
-
+	FSDP_EACH(i, (uint32_t)count, tensor, fsdp_tensor(checking->checkpoint, i)) {
 		if (coverage.reported[i] || !is_compared(&coverage, &tensor))
 			continue;
 		some = true;
