@@ -99,19 +99,6 @@ static bool has_bias(const struct empties *empties, uint32_t index, struct fsdp_
 	return false;
 }
 
-static bool has_states(const struct empties *empties, uint32_t tensor)
-{
-	size_t count;
-	const struct fsdp_state *states =
-		fsdp_optimizer_states_of(empties->states, tensor, &count);
-
-	for (size_t i = 0; states != NULL && i < count; i++)
-		if (fsdp_tensor(empties->checking->checkpoint, states[i].tensor).numel >
-			1)
-			return true; /* a step has one */
-	return false;
-}
-
 static enum emptiness evidence_of(const struct empties *empties, uint32_t index)
 {
 	struct fsdp_checking *checking = empties->checking;
@@ -129,8 +116,14 @@ static enum emptiness evidence_of(const struct empties *empties, uint32_t index)
 		return HAS_TYPE;
 	if (memmem(name.data, name.size, "lora_", 5) != NULL)
 		return IN_ADAPTER;
-	if (has_states(empties, index))
-		return HAS_STATES;
+	size_t count;
+	const struct fsdp_state *states =
+		fsdp_optimizer_states_of(empties->states, index, &count);
+
+	for (size_t i = 0; states != NULL && i < count; i++)
+		if (fsdp_tensor(empties->checking->checkpoint, states[i].tensor).numel >
+			1)
+			return HAS_STATES; /* a step has one */
 	return has_bias(empties, index, name) ? HAS_BIAS : NO_EVIDENCE;
 }
 

@@ -411,24 +411,17 @@ static bool read_tokens(
 	       checkpoint->last_token.token != NULL;
 }
 
-/* Whether a reader of the directory already reported that it is not one. */
-static bool is_reported(const struct beside *beside, struct fsdp_span name)
-{
-	FSDP_ITEMS(const struct fsdp_finding, finding, &beside->findings->list)
-		if (finding->severity != FSDP_NOTE &&
-			fsdp_span_equal(finding->file, name))
-			return true;
-	return false;
-}
-
 /* `head`: how the file starts; a pointer or a page has a cause of its own. */
 static void report_no_json(struct beside *beside, struct fsdp_span name,
 	struct fsdp_span head, const char *why)
 {
 	const char *other = fsdp_foreign_placeholder(head, &beside->arena);
 
-	if (is_reported(beside, name))
-		return;
+	/* Whether a reader of the directory already reported that it is not one. */
+	FSDP_ITEMS(const struct fsdp_finding, finding, &beside->findings->list)
+		if (finding->severity != FSDP_NOTE &&
+			fsdp_span_equal(finding->file, name))
+			return;
 	if (other != NULL)
 		fsdp_find(beside->findings, FSDP_RULE_NOT_A_CHECKPOINT,
 			FSDP_PLACE(.file = name,
