@@ -159,7 +159,9 @@ struct fsdp_comm {
 	uint32_t order;          /* in the file */
 	unsigned char type, how; /* enum fsdp_time_type, fsdp_collective_source */
 	unsigned char by_name;   /* by its name, if nothing else is known */
+	unsigned char way;       /* enum fsdp_comm_way */
 };
+enum fsdp_comm_way { FSDP_WAY_BOTH, FSDP_WAY_SEND, FSDP_WAY_RECV };
 #define FSDP_COMM_NUMBER (UINT32_C(1) << 31)
 
 struct fsdp_comm_sort {

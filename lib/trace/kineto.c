@@ -806,6 +806,9 @@ static void add_note(struct fsdp_kineto *kineto, const struct timed *one)
 	if (!fsdp_is_backend_note(one->name))
 		return;
 	comm.type = (unsigned char)fsdp_collective_type(one->name);
+	comm.way = fsdp_span_ends(one->name, FSDP_SPAN(":send"))   ? FSDP_WAY_SEND
+		   : fsdp_span_ends(one->name, FSDP_SPAN(":recv")) ? FSDP_WAY_RECV
+								   : FSDP_WAY_BOTH;
 	struct fsdp_kineto_row row = make_row(one, (enum fsdp_time_type)comm.type);
 	if (!kineto->by_kernel) {
 		read_args(&kineto->input, &one->event->args, &args);

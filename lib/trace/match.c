@@ -12,10 +12,14 @@
 #include "base/num.h"
 #include "base/sort.h"
 
+/* Transfers from point to point have numbers of their own. Without a group, those of two
+ * ranks have a line for each way. */
+enum { LINE_COLLECTIVES, LINE_POINTS, LINE_FORTH, LINE_BACK };
+
 /* A collective of one rank, and its key. */
 struct candidate {
 	uint32_t group;     /* 0: none */
-	bool point;         /* to point: these have numbers of their own */
+	unsigned char line; /* what is counted together in the group */
 	int64_t key;        /* Seq, or the place within the group */
 	uint32_t recording; /* index */
 	uint32_t index;     /* of the collective */
@@ -96,14 +100,14 @@ static int compare_keys(const struct candidate *left, const struct candidate *ri
 {
 	if (left->group != right->group)
 		return left->group < right->group ? -1 : 1;
-	if (left->point != right->point)
-		return left->point ? 1 : -1;
+	if (left->line != right->line)
+		return left->line < right->line ? -1 : 1;
 	return left->key < right->key ? -1 : left->key > right->key;
 }
 
 static void sort_entries(struct candidate *list, size_t count)
 {
-	FSDP_SORT(list, count, FSDP_BY(list, group), FSDP_BY(list, point),
+	FSDP_SORT(list, count, FSDP_BY(list, group), FSDP_BY(list, line),
 		FSDP_BY(list, key), FSDP_BY(list, recording), FSDP_BY(list, index));
 }
 
@@ -129,7 +133,8 @@ static struct candidate candidate_of(
 		.ts_ns = absolute(of, comm->ts_ns),
 		.dur_ns = comm->dur_ns,
 		.type = comm->type,
-		.point = comm->type == FSDP_TIME_SEND_RECV };
+		.line = comm->type == FSDP_TIME_SEND_RECV ? LINE_POINTS
+							  : LINE_COLLECTIVES };
 	if (entry.group == 0 || comm->seq == 0)
 		return entry;
 	entry.numbered = (comm->seq & FSDP_COMM_NUMBER) != 0;
@@ -141,6 +146,20 @@ static struct candidate candidate_of(
 				&of->collectives->seqs, comm->seq - 1),
 			&entry.key);
 	return entry;
+}
+
+/* A receive meets the send of the other rank. A kernel does not show which of the two it
+ * is, and is as a collective of both. */
+static unsigned char line_between(
+	const struct matcher *matcher, const struct candidate *one)
+{
+	const struct fsdp_collectives *all =
+		matcher->recordings[one->recording]->collectives;
+	unsigned char way = fsdp_comm_at(&all->list, one->index)->way;
+	if (way == FSDP_WAY_BOTH)
+		return LINE_COLLECTIVES;
+	bool is_first = one->recording == matcher->entries[0].recording;
+	return is_first == (way == FSDP_WAY_SEND) ? LINE_FORTH : LINE_BACK;
 }
 
 /* Those that have a key; the others are skipped. */
@@ -164,9 +183,11 @@ static uint64_t collect(struct matcher *matcher)
 		if (matcher->by_seq ? !one.numbered : matcher->grouped && one.group == 0)
 			continue;
 		/* By place alone no transfer is of more than two ranks. */
-		if (!matcher->grouped && one.point && matcher->ranks > 2)
-			continue;
-		one.point &= matcher->grouped;
+		if (!matcher->grouped && one.line == LINE_POINTS) {
+			if (matcher->ranks > 2)
+				continue;
+			one.line = line_between(matcher, &one);
+		}
 		one.key = matcher->by_seq ? one.key : 0;
 		entries[count++] = one;
 	}
@@ -175,7 +196,7 @@ static uint64_t collect(struct matcher *matcher)
 	/* Without Seq the key is the place among those of the group. */
 	for (size_t i = 0; !matcher->by_seq && i < count; i++) {
 		bool same = i != 0 && entries[i].group == entries[i - 1].group &&
-			    entries[i].point == entries[i - 1].point &&
+			    entries[i].line == entries[i - 1].line &&
 			    entries[i].recording == entries[i - 1].recording;
 		entries[i].key = same ? entries[i - 1].key + 1 : 0;
 	}
@@ -340,9 +361,8 @@ static void match_all(struct matcher *matcher, struct fsdp_matching *matching)
 			last->ts_ns = entries[i].ts_ns;
 	}
 	/* Runs were made in order of keys, which decides between equal times. */
-	if (matcher->grouped)
-		FSDP_SORT(matcher->runs, matcher->run_count,
-			FSDP_BY(matcher->runs, ts_ns), FSDP_BY(matcher->runs, first));
+	FSDP_SORT(matcher->runs, matcher->run_count, FSDP_BY(matcher->runs, ts_ns),
+		FSDP_BY(matcher->runs, first));
 	struct fsdp_match *matches =
 		FSDP_TAKE(matcher->arena, matches, matcher->run_count);
 	matching->matches = matches;

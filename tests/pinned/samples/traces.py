@@ -325,6 +325,16 @@ def calls_of_gloo_without_process_groups(folder):
 
 
 @sample
+def sends_that_pass_sends_of_the_other_rank(folder):
+    """The second receive of rank 1 comes after its send, the second send of rank 0 before its receive."""
+    ranks = ([("send", 100, 50), ("send", 200, 750), ("recv", 600, 200)],
+             [("recv", 50, 100), ("send", 700, 100), ("recv", 900, 50)])
+    for rank, calls in enumerate(ranks):
+        notes = [annotation("gloo:" + name, ts, dur, 2) for name, ts, dur in calls]
+        trace(folder, f"t_rank{rank}.json", [step(1, 0, 1000)] + notes, rank, 2, "gloo")
+
+
+@sample
 def sends_of_three_ranks(folder):
     for rank in range(3):
         trace(folder, f"t_rank{rank}.json", [step(1, 0, 1000), annotation("gloo:send", rank + 10, 100, 2)],
