@@ -545,6 +545,27 @@ static enum fsdp_time_type find_most_exposed(const struct fsdp_recordings *run)
 	}
 	return most;
 }
+
+/* The share of the time in which collectives run on the host, in per cent: those of gloo,
+ * as others only launch there. Negative: unknown. */
+static double share_of_gloo(const struct fsdp_recordings *run)
+{
+	double comm_ns = 0, all_ns = 0;
+
+	for (size_t i = 0; i < fsdp_recording_count(run); i++) {
+		const struct fsdp_recording *one = fsdp_recording(run, i);
+		const struct fsdp_times *steps = find_steps(one);
+
+		/* Outside of the steps collectives run as well. */
+		if (steps == NULL || one->host_comm_busy_ns > steps->sum_ns ||
+			!fsdp_span_is(one->backend, "gloo"))
+			return -1;
+		comm_ns += fmax((double)one->host_comm_busy_ns, 0);
+		all_ns += (double)steps->sum_ns;
+	}
+	return percent(comm_ns, all_ns);
+}
+
 static void set_loss(struct fsdp_loss *loss, const char *kind, double share)
 {
 	loss->kind = kind;
@@ -606,8 +627,15 @@ void fsdp_recordings_loss(const struct fsdp_recordings *run, const struct fsdp_c
 			cost->data, format_ms((int64_t)cost->data_ns, &ms),
 			per_what(run));
 	} else if (!cost->has_device) {
+		double share = share_of_gloo(run);
+		if (share >= LEAST_LOSS)
+			append(loss,
+				"collectives run %.0f %% of the time, waits included; the trace does not show what takes the rest",
+				share);
+		else
+			append(loss, "the trace does not show what takes the time");
 		append(loss,
-			"the trace does not show what takes the time: record with ProfilerActivity.CUDA, or mark parts of a step with record_function(NAME)");
+			": record with ProfilerActivity.CUDA, or mark parts of a step with record_function(NAME)");
 	} else if (cost->idle >= LEAST_LOSS && cost->idle >= cost->exposed) {
 		set_loss(loss, "idle", cost->idle);
 		append(loss,
