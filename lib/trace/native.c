@@ -839,9 +839,9 @@ struct handles {
 	int64_t limits[2];       /* of prefetching: backward, forward */
 	enum status status;
 	uint64_t iter, cursor, line;
-	uint64_t forward, in_iteration;
+	uint64_t forward, in_iteration, in_forward;
 	uint64_t uses, cells, shown; /* since the last snapshot; in all; bytes of names */
-	bool checks, has_states;
+	bool checks, has_states, has_changed;
 };
 
 static int64_t at(const struct fsdp_vec *vec, size_t index)
@@ -933,6 +933,28 @@ static void warn(struct handles *handles, int64_t handle, const struct handle *e
 
 /* ---- events of a forward ---- */
 
+/* Where PyTorch does not check, the first difference from the first iteration. Uses of a
+ * unit that was used in this forward already do not count. */
+static void find_change(struct handles *handles, int64_t index)
+{
+	char found[FSDP_SHOWN], expected[FSDP_SHOWN];
+	uint64_t place = handles->in_forward++;
+	bool known = place < handles->pre.count;
+	int64_t first = known ? at(&handles->pre, (size_t)place) : FSDP_ABSENT;
+	if (handles->checks || handles->iter == 0 || handles->has_changed ||
+		first == index)
+		return;
+	handles->has_changed = true;
+	fsdp_shown(fsdp_handle_name(&handles->list[index].shown), found);
+	if (known)
+		fsdp_shown(fsdp_handle_name(&handles->list[first].shown), expected);
+	FSDP_TRACE_FIND(handles->reading, ORDER_CHANGED,
+		"line %llu: iteration %llu uses %s%s%s (counted from 0)",
+		FSDP_LLU(handles->line), FSDP_LLU(handles->iter), found,
+		known ? ", iteration 0 used " : " after all units of iteration 0",
+		known ? expected : "");
+}
+
 static void pre_forward(
 	struct handles *handles, int64_t index, const struct json_line *record)
 {
@@ -950,10 +972,14 @@ static void pre_forward(
 		handles->order->unchecked += !handles->checks;
 		handles->in_iteration++;
 		/* A forward begins with the unit that began the first one. */
-		if (handles->pre.count == 0 || at(&handles->pre, 0) == index)
+		if (handles->pre.count == 0 || at(&handles->pre, 0) == index) {
 			handles->forward++;
-		else if (handle->used_in == handles->forward)
+			handles->in_forward = 0;
+		} else if (handle->used_in == handles->forward) {
 			handles->order->reused++;
+		}
+		if (handle->used_in != handles->forward)
+			find_change(handles, index);
 		handle->used_in = handles->forward;
 	}
 	if (handles->checks && trains && handles->iter > 0 &&
