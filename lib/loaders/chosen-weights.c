@@ -63,13 +63,14 @@ bool fsdp_load_lacks_shard(struct fsdp_loading *loading)
 	       fsdp_load_has_finding(loading, "FI1001");
 }
 
-/* Whether the library refuses, too, what the reader reports of a file of weights. */
+/* Whether the library refuses, too, what the reader reports of a file of weights. A file
+ * that was named is a pickle. */
 static bool is_refused(struct fsdp_span file, struct fsdp_span id)
 {
-	return fsdp_span_ends(file, FSDP_SPAN(".safetensors"))
-		       ? fsdp_span_is_any(id, "FI1004 FI1050 FI1051 FI1052 FI3067 FI4001")
-		       : fsdp_span_ends(file, FSDP_SPAN(".bin")) &&
-				 fsdp_span_is_any(id, "FI1040 FI4001");
+	if (fsdp_span_ends(file, FSDP_SPAN(".safetensors")))
+		return fsdp_span_is_any(id, "FI1004 FI1050 FI1051 FI1052 FI3067 FI4001");
+	return (file.size == 0 || fsdp_span_ends(file, FSDP_SPAN(".bin"))) &&
+	       fsdp_span_is_any(id, "FI1040 FI3014 FI4001");
 }
 
 static bool has_damage(struct fsdp_loading *loading, const char *set)

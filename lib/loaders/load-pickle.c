@@ -268,6 +268,8 @@ static const struct fsdp_load_rule rules[] = {
 	FSDP_REFUSES(UNSAFE_PICKLE, fsdp_load_weights_refuse_opcode),
 	FSDP_REFUSES(FORMAT, .when = BARE,
 		.message = "the file is a pickle that torch.save did not write"),
+	FSDP_REFUSES(DAMAGED_FILE, fsdp_load_is_damaged, "the file is damaged: {1}",
+		FSDP_NO_FIX, .when = OLD_FORM),
 	FSDP_NOT_JUDGED(UNREAD, .when = IS_UNREAD,
 		.message = "the pickles of the file cannot be read completely"),
 	FSDP_NOT_JUDGED(UNSUPPORTED, .when = OLD_FORM | NESTED, .until = "2.15",
