@@ -13,7 +13,7 @@
 #include "base/sort.h"
 
 /* Transfers from point to point have numbers of their own. Without a group, those of two
- * ranks have a line for each way. */
+ * ranks have a line in each direction. */
 enum { LINE_COLLECTIVES, LINE_POINTS, LINE_FORTH, LINE_BACK };
 
 /* A collective of one rank, and its key. */

@@ -191,8 +191,8 @@ static void folders_of_accelerate(void **state)
 				"pytorch_model.bin", SAVED("cmine\nSettings\n")) },
 			.expected = "refuses unsafe-global", .cure = "" },
 		{ "accelerate", .files = { TEXT("pytorch_model.bin", POINTER) },
-			.expected = "refuses unsafe-pickle",
-			.says = "pytorch_model.bin: neither a zip archive nor a pickle" },
+			.expected = "refuses damaged-file",
+			.says = "this is a Git LFS pointer" },
 		{ "accelerate", .files = { TEXT("pytorch_model.bin", OF_BYTES) },
 			.expected = "not_judged no-state-dict" },
 		{ "accelerate", .files = { STATE, TEXT("pytorch_model.bin", CUT) },
@@ -253,8 +253,7 @@ static void weights_of_the_trainer(void **state)
 			.files = { RUN,
 				TEXT("pytorch_model.bin.index.json", INDEX("p.bin")),
 				TEXT("p.bin", "") },
-			.expected = "not_judged unread",
-			.says = "pytorch_model.bin.index.json cannot be read completely" },
+			.expected = "refuses damaged-file", .says = "p.bin" },
 		{ "trainer", "5.23", .expected = "refuses no-weights" },
 	};
 
@@ -381,8 +380,8 @@ static void pickles_that_transformers_refuses(void **state)
 		{ "hf", "4.57", { GPT2, TEXT("pytorch_model.bin", NAMESPACE) },
 			.expected = "refuses unsafe-global", .cure = "" },
 		{ "hf", "4.57", { GPT2, TEXT("pytorch_model.bin", POINTER) },
-			.expected = "refuses unsafe-pickle",
-			.says = "pytorch_model.bin: neither a zip archive nor a pickle" },
+			.expected = "refuses damaged-file",
+			.says = "this is a Git LFS pointer" },
 	};
 
 	(void)state;

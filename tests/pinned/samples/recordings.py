@@ -33,6 +33,16 @@ def at(event, kind, **time):
     return {"ev": event, "type": kind, **time}
 
 
+@sample
+def forward_orders_without_checks(folder):
+    """One changes; in the other both iterations use a unit twice."""
+    folder.copy("traces/exec_order/changes_rank0.jsonl", "o.jsonl")
+    folder.edit("o.jsonl", '"DETAIL"', '"OFF"')
+    lines = folder.read("o.jsonl").splitlines(True)[:12]
+    lines += lines[1:]
+    folder.write("again.jsonl", *lines[:5], *lines[4:17], *lines[16:])
+
+
 # ---- of SimpleProfiler ----
 
 
