@@ -205,7 +205,7 @@ struct fsdp_span fsdp_complete_file(const struct model *model, uint32_t index)
 				 : (struct fsdp_span){ 0 };
 }
 
-enum tower fsdp_complete_tower_of(const struct model *model, uint32_t name)
+static enum tower tower_of(const struct model *model, uint32_t name)
 {
 	static const struct {
 		const char *words;
@@ -229,7 +229,7 @@ static bool is_weight_of(const struct model *model, uint32_t index, const char *
 
 	if (!is_called(model, name, "weight") ||
 		!fsdp_span_is_any(segment_of(model, above), modules) ||
-		fsdp_complete_tower_of(model, name) != TOWER_MAIN)
+		tower_of(model, name) != TOWER_MAIN)
 		return false;
 	for (; above != 0 && above != FSDP_NONE; above = parent_of(model, above)) {
 		struct fsdp_span segment = segment_of(model, above);
@@ -266,7 +266,7 @@ static void make_stack(
 	stack->elements = elements;
 	stack->length = elements[stack->element_count - 1].number + 1;
 	stack->pattern = fsdp_table_get(&model->pattern_of, stack->name);
-	stack->tower = fsdp_complete_tower_of(model, stack->name);
+	stack->tower = tower_of(model, stack->name);
 	stack->is_inner = fsdp_complete_has_number(&model->names, stack->name);
 }
 

@@ -157,9 +157,6 @@ bool fsdp_complete_is_number(struct fsdp_span segment, uint32_t *ret);
 /* Whether a segment of the name is such a number. */
 bool fsdp_complete_has_number(const struct fsdp_names *names, uint32_t name);
 
-/* Whether a segment of the name, or a part of it, is one of such words. */
-enum tower fsdp_complete_tower_of(const struct model *model, uint32_t name);
-
 /* The tensor with this folded name, or FSDP_NONE. */
 static inline uint32_t find_tensor(const struct model *model, uint32_t name)
 {

@@ -131,15 +131,6 @@ static inline double fsdp_apart_max(const struct fsdp_apart *apart)
 double fsdp_apart_sum(const struct fsdp_apart *apart);
 
 /*
- * Numbers of 16 bits, read in pairs as one word: they are only added up, which is fast.
- * `kind` is FSDP_APART_BRAINS or FSDP_APART_HALVES, and the first number is in the first
- * lane. False, and nothing was added: some of the `rows` of all lanes may be farther
- * apart than before, or single precision cannot hold a distance.
- */
-bool fsdp_apart_add_pairs(struct fsdp_apart *apart, enum fsdp_apart_kind kind,
-	const unsigned char *a, const unsigned char *b, size_t rows);
-
-/*
  * Spots elements that differ in two runs of as many elements, which come bit by bit. Runs
  * of the same bytes are passed at the speed of memory; others are looked at as numbers.
  */

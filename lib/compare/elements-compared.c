@@ -193,7 +193,13 @@ static bool add_any_halves(struct fsdp_apart *apart, const unsigned char *a,
 	return sizes.most < HALF_INFINITE && add_halves(apart, a, b, rows, bounds);
 }
 
-bool fsdp_apart_add_pairs(struct fsdp_apart *apart, enum fsdp_apart_kind kind,
+/*
+ * Numbers of 16 bits, read in pairs as one word: they are only added up, which is fast.
+ * `kind` is FSDP_APART_BRAINS or FSDP_APART_HALVES, and the first number is in the first
+ * lane. False, and nothing was added: some of the `rows` of all lanes may be farther
+ * apart than before, or single precision cannot hold a distance.
+ */
+static bool add_pairs(struct fsdp_apart *apart, enum fsdp_apart_kind kind,
 	const unsigned char *a, const unsigned char *b, size_t rows)
 {
 	bool brain = kind == FSDP_APART_BRAINS;
@@ -457,7 +463,7 @@ static bool add_quickly(struct fsdp_apart *apart, enum fsdp_apart_kind kind,
 	int32_t most_bits;
 
 	if (kind != FSDP_APART_FLOATS)
-		return fsdp_apart_add_pairs(apart, kind, a, b, rows);
+		return add_pairs(apart, kind, a, b, rows);
 	/* The largest share so far, or just less. */
 	if ((double)near > apart->max_rel)
 		near = nextafterf(near, 0);

@@ -23,9 +23,14 @@
 
 /* ---- dtypes ---- */
 
-/* In the order of the reference writer, which puts the last ones first in a file. What
- * NumPy lacks is written as unsigned integers of its width. */
-static const struct fsdp_export_dtype dtypes[] = {
+/* What safetensors calls a dtype, and how it sorts; NULL: nothing. In the order of the
+ * reference writer, which puts the last ones first in a file. What NumPy lacks is written
+ * as unsigned integers of its width. */
+static const struct dtype {
+	const char *torch;
+	const char *name; /* in safetensors */
+	const char *npy;  /* in NumPy's format; NULL: none */
+} dtypes[] = {
 	{ "complex128", NULL, "<c16" },
 	{ "bool", "BOOL", "|b1" },
 	{ "float4_e2m1fn_x2", "F4", "|u1" },
@@ -49,7 +54,7 @@ static const struct fsdp_export_dtype dtypes[] = {
 	{ "uint64", "U64", "<u8" },
 };
 
-const struct fsdp_export_dtype *fsdp_export_dtype(uint32_t dtype, unsigned *ret_order)
+static const struct dtype *find_dtype(uint32_t dtype, unsigned *ret_order)
 {
 	const char *name = fsdp_dtype(dtype)->name;
 	for (unsigned i = 0; i < FSDP_COUNT(dtypes); i++)
@@ -158,7 +163,7 @@ static void write_header(const struct fsdp_export *plan,
 		fsdp_export_put(text, ",", 1);
 		fsdp_export_put_json(text, item->name, false);
 		fsdp_export_put_text(text, ":{\"dtype\":\"%s\",\"shape\":[",
-			fsdp_export_dtype(item->dtype, NULL)->name);
+			find_dtype(item->dtype, NULL)->name);
 		write_shape(text, item, ",",
 			strcmp(fsdp_dtype(item->dtype)->name, "float4_e2m1fn_x2") == 0);
 		fsdp_export_put_text(text, "],\"data_offsets\":[%llu,%llu]}",
@@ -228,7 +233,7 @@ bool fsdp_export_head(const struct fsdp_export *plan, size_t index,
 		fsdp_export_put(text, "\x93NUMPY\x01\x00\x00\x00", 10);
 		fsdp_export_put_text(text,
 			"{'descr': '%s', 'fortran_order': False, 'shape': (",
-			fsdp_export_dtype(item->dtype, NULL)->npy);
+			find_dtype(item->dtype, NULL)->npy);
 		write_shape(text, item, ", ", false);
 		fsdp_export_put_text(text, "%s), }", item->dims == 1 ? "," : "");
 		while (!text->failed && text->size % 64 != 63)
@@ -267,7 +272,7 @@ enum { SIX_BITS = 6 };
 static const char *obstacle(
 	const struct fsdp_export *plan, const struct fsdp_tensor *tensor, uint32_t dtype)
 {
-	const struct fsdp_export_dtype *row = fsdp_export_dtype(dtype, NULL);
+	const struct dtype *row = find_dtype(dtype, NULL);
 	const struct fsdp_dtype *facts = fsdp_dtype(dtype);
 	if (tensor->layout != NULL)
 		return "it is sparse";
@@ -337,7 +342,7 @@ static void choose_one(struct fsdp_export *plan,
 	uint32_t width = fsdp_dtype(dtype)->storage_bytes;
 	uint32_t width_read = fsdp_dtype(tensor.dtype)->storage_bytes;
 	unsigned rank = 0;
-	fsdp_export_dtype(dtype, &rank);
+	find_dtype(dtype, &rank);
 	plan->casts = plan->casts || dtype != tensor.dtype;
 	plan->items[plan->item_count++] = (struct fsdp_export_item){
 		.tensor = index,
@@ -985,7 +990,7 @@ static void make(void *context)
 	}
 	if (plan->form == FSDP_EXPORT_NPY && plan->item_count == 1) {
 		uint32_t dtype = plan->items[0].dtype;
-		facts->as_unsigned = fsdp_export_dtype(dtype, NULL)->npy[1] == 'u' &&
+		facts->as_unsigned = find_dtype(dtype, NULL)->npy[1] == 'u' &&
 				     fsdp_dtype(dtype)->name[0] != 'u';
 	}
 	facts->left_count += plan->left_value_count;

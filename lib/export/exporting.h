@@ -20,7 +20,7 @@ struct fsdp_export_item {
 	uint32_t dtype;  /* as written */
 	uint32_t file;
 	bool packed;                /* its source: read in one go */
-	uint32_t rank;              /* of the dtype in a file: fsdp_export_dtype */
+	uint32_t rank;              /* of the dtype in a file: find_dtype */
 	uint32_t width_read, width; /* bytes of an element before and after a cast */
 	uint64_t numel, bytes;
 	uint64_t offset; /* in its file */
@@ -96,14 +96,6 @@ void fsdp_export_put_json(
 	struct fsdp_export_text *text, struct fsdp_span string, bool ascii);
 
 /* ---- formats ---- */
-
-/* What safetensors calls a dtype, and how it sorts; NULL: nothing. */
-struct fsdp_export_dtype {
-	const char *torch;
-	const char *name; /* in safetensors */
-	const char *npy;  /* in NumPy's format; NULL: none */
-};
-const struct fsdp_export_dtype *fsdp_export_dtype(uint32_t dtype, unsigned *ret_order);
 
 /* The head of a file of this object, whose items have their offsets counted from the end
  * of it; an index is a head alone. False: out of memory. */

@@ -10,11 +10,19 @@
 #include "base/num.h"
 #include "syntax/model-repr.h"
 
+/* `(NAME): CLASS(`, `(NAME): CLASS(...)` or `(0-31): 32 x CLASS(`. */
+struct child {
+	struct fsdp_span name, class_name;
+	uint64_t first, last; /* of a run of equal ones, whose name is "first-last" */
+	bool is_run;
+	bool is_open; /* its content is on the lines below */
+};
+
 /* A line of a model: a child at this depth, or the end of one. */
 struct printed_line {
 	uint32_t level; /* of a child: 1 is right below the root */
 	bool is_end;
-	struct fsdp_printed_child child;
+	struct child child;
 };
 
 /* Of a name in Python, which may have letters of any script. */
@@ -56,7 +64,7 @@ static size_t parse_number(struct fsdp_span text, uint64_t *ret_number)
 /* ---- children ---- */
 
 /* `CLASS(`. */
-static bool parse_class(struct fsdp_span text, struct fsdp_printed_child *child)
+static bool parse_class(struct fsdp_span text, struct child *child)
 {
 	size_t size = 0;
 	while (size < text.size && continues_word(text.data[size]))
@@ -70,7 +78,7 @@ static bool parse_class(struct fsdp_span text, struct fsdp_printed_child *child)
 }
 
 /* The bounds of "0-31". */
-static bool parse_bounds(struct fsdp_printed_child *child)
+static bool parse_bounds(struct child *child)
 {
 	size_t digits = parse_number(child->name, &child->first);
 	if (digits == 0 || digits == child->name.size || child->name.data[digits] != '-')
@@ -80,18 +88,17 @@ static bool parse_bounds(struct fsdp_printed_child *child)
 	return digits != 0 && digits == rest.size && child->first <= child->last;
 }
 
-/* A name may hold brackets and colons: it ends at the first "): " that a class follows.
- */
-bool fsdp_printed_child(struct fsdp_span text, struct fsdp_printed_child *ret_child)
+/* Whether the text begins with a child, whose texts are borrowed from it. A name may hold
+ * brackets and colons: it ends at the first "): " that a class follows. */
+static bool parse_child(struct fsdp_span text, struct child *ret_child)
 {
 	static const char end[] = "): ";
 	const unsigned char *at = text.data, *stop = text.data + text.size;
 	if (text.size == 0 || text.data[0] != '(')
 		return false;
 	while ((at = memmem(at, (size_t)(stop - at), end, sizeof end - 1)) != NULL) {
-		struct fsdp_printed_child child = {
-			.name = fsdp_span(text.data + 1, (size_t)(at - text.data) - 1)
-		};
+		struct child child = { .name = fsdp_span(text.data + 1,
+					       (size_t)(at - text.data) - 1) };
 		struct fsdp_span rest = behind(text, (size_t)(at - text.data) + 3);
 		/* `N x CLASS(`. */
 		size_t digits = count_digits(rest);
@@ -116,12 +123,11 @@ static const unsigned char *find_child(struct fsdp_span line)
 {
 	static const char begin[] = "  (";
 	const unsigned char *at = line.data, *stop = line.data + line.size;
-	struct fsdp_printed_child child;
+	struct child child;
 	for (; line.size != 0 &&
 		(at = memmem(at, (size_t)(stop - at), begin, sizeof begin - 1)) != NULL;
 		at++)
-		if (fsdp_printed_child(
-			    fsdp_span(at + 2, (size_t)(stop - at) - 2), &child))
+		if (parse_child(fsdp_span(at + 2, (size_t)(stop - at) - 2), &child))
 			return at;
 	return NULL;
 }
@@ -267,15 +273,14 @@ struct printed_tree {
 	struct fsdp_error **error;
 };
 
-static const struct fsdp_printed_child *child_at(
-	const struct printed_tree *tree, size_t line)
+static const struct child *child_at(const struct printed_tree *tree, size_t line)
 {
 	return &((const struct printed_line *)fsdp_vec_at(tree->lines, line))->child;
 }
 
 /* Its own name, of a run with the number. */
 static struct fsdp_span module_name(
-	struct printed_tree *tree, const struct fsdp_printed_child *child, uint64_t index)
+	struct printed_tree *tree, const struct child *child, uint64_t index)
 {
 	char digits[24];
 	if (!child->is_run)
@@ -306,7 +311,7 @@ static bool add(struct printed_tree *tree, uint32_t parent, struct fsdp_span nam
 static bool open_module(
 	struct printed_tree *tree, uint32_t parent, size_t line, uint64_t index)
 {
-	const struct fsdp_printed_child *child = child_at(tree, line);
+	const struct child *child = child_at(tree, line);
 	struct printed_frame frame = { .line = line, .index = index };
 	return add(tree, parent, module_name(tree, child, index), child->class_name,
 		       &frame.module) &&
@@ -320,7 +325,7 @@ static bool close_module(struct printed_tree *tree, size_t end, size_t *ret_next
 {
 	struct printed_frame frame =
 		*(struct printed_frame *)fsdp_vec_at(&tree->open, tree->open.count - 1);
-	const struct fsdp_printed_child *child = child_at(tree, frame.line);
+	const struct child *child = child_at(tree, frame.line);
 	fsdp_vec_truncate(&tree->open, tree->open.count - 1);
 	*ret_next = end;
 	if (!child->is_run || frame.index == child->last)
@@ -342,7 +347,7 @@ static uint32_t innermost(const struct printed_tree *tree)
 /* One without lines of its own; a run of them is written out at once. */
 static bool write_closed(struct printed_tree *tree, size_t line, size_t *ret_next)
 {
-	const struct fsdp_printed_child *child = child_at(tree, line);
+	const struct child *child = child_at(tree, line);
 	if (!open_module(tree, innermost(tree), line, child->first))
 		return false;
 	size_t open = tree->open.count;
@@ -526,7 +531,7 @@ static enum printed_shape parse_shape(const struct printed_found *found,
 	struct fsdp_span rest = fsdp_span(text.data + blanks, text.size - blanks);
 	*ret_line = (struct printed_line){ .level = found->level };
 	ret_line->is_end = fsdp_span_is(rest, ")");
-	if (!ret_line->is_end && !fsdp_printed_child(rest, &ret_line->child))
+	if (!ret_line->is_end && !parse_child(rest, &ret_line->child))
 		return SHAPE_NONE;
 	size_t level = found->level - (ret_line->is_end ? 1 : 0);
 	return blanks == 2 * level ? SHAPE_FITS : SHAPE_MODEL;
@@ -534,7 +539,7 @@ static enum printed_shape parse_shape(const struct printed_found *found,
 
 static bool keep_line(struct printed_found *found, struct printed_line line)
 {
-	struct fsdp_printed_child *child = &line.child;
+	struct child *child = &line.child;
 	if (!line.is_end) {
 		child->name = fsdp_arena_copy(&found->arena, child->name);
 		child->class_name = fsdp_arena_copy(&found->arena, child->class_name);
@@ -640,7 +645,7 @@ static void begin_model(struct fsdp_printed *printed, struct printed_stream *str
 	struct fsdp_span before, class_name;
 	/* Whether the line ends with `CLASS(` and is not a child; the text before that.
 	 */
-	struct fsdp_printed_child child;
+	struct child child;
 	if (line.size < 2 || line.data[line.size - 1] != '(')
 		return;
 	size_t begin = line.size - 1;
@@ -648,7 +653,7 @@ static void begin_model(struct fsdp_printed *printed, struct printed_stream *str
 		begin--;
 	while (begin < line.size - 1 && !begins_word(line.data[begin]))
 		begin++;
-	if (begin == line.size - 1 || fsdp_printed_child(line, &child) ||
+	if (begin == line.size - 1 || parse_child(line, &child) ||
 		find_child(line) != NULL)
 		return;
 	before = fsdp_span(line.data, begin);

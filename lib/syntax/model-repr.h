@@ -17,24 +17,9 @@
  * one counts, of several ranks the lowest.
  */
 
-/* ---- what one line says ---- */
-
-/* `(NAME): CLASS(`, `(NAME): CLASS(...)` or `(0-31): 32 x CLASS(`. */
-struct fsdp_printed_child {
-	struct fsdp_span name, class_name;
-	uint64_t first, last; /* of a run of equal ones, whose name is "first-last" */
-	bool is_run;
-	bool is_open; /* its content is on the lines below */
-};
-
-/* Whether the text begins with one. The texts of the result are borrowed from it. */
-bool fsdp_printed_child(struct fsdp_span text, struct fsdp_printed_child *ret_child);
-
 /* Whether classes of this name are what FSDP makes of others: FullyShardedDataParallel,
  * or FSDP and a capital after it. */
 bool fsdp_printed_is_fsdp(struct fsdp_span class_name);
-
-/* ---- a log ---- */
 
 /* A module, after its parent. */
 struct fsdp_printed_module {
