@@ -779,22 +779,6 @@ static void refuse_target(
 		usage);
 }
 
-/* If the command itself writes a file where an output goes. */
-static void check_shared(
-	const struct outputs *outputs, const char *file, struct usage *usage)
-{
-	FOR_EACH(i, outputs->count, other, outputs->sinks[i].file) {
-		struct stat a, b;
-
-		if (other == NULL ||
-			(!same_place(file, other) &&
-				(stat(file, &a) != 0 || stat(other, &b) != 0 ||
-					a.st_dev != b.st_dev || a.st_ino != b.st_ino)))
-			continue;
-		refuse_shared(usage, other);
-	}
-}
-
 /* An output in the directory that the command writes, under a name that it may write. */
 static void check_shared_folder(const struct outputs *outputs, struct usage *usage)
 {
@@ -863,7 +847,18 @@ void outputs_check(const struct outputs *outputs, struct usage *usage)
 		usage_refuse(usage, "redirect it to another file",
 			"standard output is a file of the input");
 	}
-	check_shared(outputs, written->path, usage);
+	/* If the command itself writes a file where an output goes. */
+	const char *file = written->path;
+	FOR_EACH(i, outputs->count, other, outputs->sinks[i].file) {
+		struct stat a, b;
+
+		if (other == NULL ||
+			(!same_place(file, other) &&
+				(stat(file, &a) != 0 || stat(other, &b) != 0 ||
+					a.st_dev != b.st_dev || a.st_ino != b.st_ino)))
+			continue;
+		refuse_shared(usage, other);
+	}
 	if (written->is_file) {
 		refuse_target(outputs, written->path, usage);
 	} else {

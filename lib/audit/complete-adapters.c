@@ -91,22 +91,6 @@ static void check_pairs(struct model *model, uint32_t tensor)
 
 static const char MAGNITUDE[] = "lora_magnitude_vector";
 
-/* The magnitude is the only tensor of its module (bare), or has a name of its own below
- * it: others show how this release stores it. */
-static void check_magnitude(
-	struct model *model, uint32_t tensor, const char *why, bool are_bare)
-{
-	uint32_t module = parent_of(model, find_node(model, tensor, "lora_A"));
-
-	if (!lacks(model, module, MAGNITUDE))
-		return;
-	struct fsdp_span missing = rename_segment(model, tensor, "lora_A", MAGNITUDE);
-	if (are_bare)
-		missing.size -= fsdp_span_last(missing, '.').size + 1;
-	fsdp_complete_report_lacking(model, tensor, module, fsdp_span_text(MAGNITUDE),
-		missing, "%s is missing (%s)", MAGNITUDE, why);
-}
-
 static void check_all_pairs(struct model *model)
 {
 	struct fsdp_token use_dora =
@@ -127,8 +111,22 @@ static void check_all_pairs(struct model *model)
 		if (model->folded[i] == FSDP_NONE)
 			continue;
 		check_pairs(model, i);
-		if (why != NULL)
-			check_magnitude(model, i, why, are_bare);
+		if (why != NULL) {
+			/* The magnitude is the only tensor of its module (bare), or has a
+			 * name of its own below it: others show how this release stores
+			 * it. */
+			uint32_t module = parent_of(model, find_node(model, i, "lora_A"));
+
+			if (!lacks(model, module, MAGNITUDE))
+				continue;
+			struct fsdp_span missing =
+				rename_segment(model, i, "lora_A", MAGNITUDE);
+			if (are_bare)
+				missing.size -= fsdp_span_last(missing, '.').size + 1;
+			fsdp_complete_report_lacking(model, i, module,
+				fsdp_span_text(MAGNITUDE), missing, "%s is missing (%s)",
+				MAGNITUDE, why);
+		}
 	}
 }
 

@@ -123,22 +123,19 @@ static void check_columns(struct model *model, const struct stack *stack)
 	}
 }
 
-/* FSDP's own tensor of a rank, which a file of a model has no use for. */
-static void check_flat_parameters(struct model *model)
-{
-	FSDP_EACH(i, model->tensor_count, tensor, tensor_at(model, i))
-		if ((tensor.flags & FSDP_TENSOR_FLATTENED) == 0 && tensor.dims == 1 &&
-			!model->reported[i] &&
-			fsdp_span_ends(stored_name(model, i), FSDP_SPAN("_flat_param")))
-			fsdp_complete_report(model, i, FSDP_RULE_FLATTENED_PARAMETER,
-				FSDP_ERROR + 1,
-				"tensor is the flat parameter of one rank of FSDP: the file has no names and shapes of its parameters");
-}
-
 void fsdp_complete_check_shapes(struct model *model)
 {
-	if (strncmp(model->family, "hf", 2) == 0)
-		check_flat_parameters(model);
+	if (strncmp(model->family, "hf", 2) == 0) {
+		/* FSDP's own tensor of a rank, which a file of a model has no use for. */
+		FSDP_EACH(i, model->tensor_count, tensor, tensor_at(model, i))
+			if ((tensor.flags & FSDP_TENSOR_FLATTENED) == 0 &&
+				tensor.dims == 1 && !model->reported[i] &&
+				fsdp_span_ends(
+					stored_name(model, i), FSDP_SPAN("_flat_param")))
+				fsdp_complete_report(model, i,
+					FSDP_RULE_FLATTENED_PARAMETER, FSDP_ERROR + 1,
+					"tensor is the flat parameter of one rank of FSDP: the file has no names and shapes of its parameters");
+	}
 	for (size_t i = 0; i < model->stack_count; i++) {
 		if (model->stacks[i].is_deep &&
 			model->stacks[i].element_count >= ALIKE_LEAST)

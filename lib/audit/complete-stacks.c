@@ -293,18 +293,6 @@ static int compare_lacks(const void *left, const void *right)
 	return compare_record(a->like, b->like);
 }
 
-static struct lack lack_of(const struct stack_part *part, const struct stack_class *class,
-	const struct name_record *like)
-{
-	uint32_t group = like->member, above = above_of(part, group);
-
-	while (above != 0 && !has_node(class, above)) {
-		group = above;
-		above = above_of(part, group);
-	}
-	return (struct lack){ group, above, above_of(part, like->member), like };
-}
-
 /* Names of `like` that `class` lacks, by group; the additional names of `class` are
  * stamped. */
 static struct lack *find_lacks(struct stack_part *part, const struct stack_class *class,
@@ -328,7 +316,14 @@ static struct lack *find_lacks(struct stack_part *part, const struct stack_class
 			stamp_above(part, ours->member, NULL);
 			++*ret_extra;
 		} else if (order > 0) {
-			lacks[(*ret_count)++] = lack_of(part, class, theirs);
+			uint32_t group = theirs->member, above = above_of(part, group);
+
+			while (above != 0 && !has_node(class, above)) {
+				group = above;
+				above = above_of(part, group);
+			}
+			lacks[(*ret_count)++] = (struct lack){ group, above,
+				above_of(part, theirs->member), theirs };
 		}
 		i += order <= 0;
 		k += order >= 0;
@@ -586,18 +581,6 @@ static void count_members(struct stack_part *part, bool forget)
 		FSDP_EACH(k, part->classes[i].record_count, count,
 			&part->counts[part->classes[i].records[k].member])
 			*count = forget ? 0 : *count + part->classes[i].count;
-}
-
-/* Elements are compared by the kinds of the configuration, and by the names that all
- * others have. */
-static void check_few(struct stack_part *part)
-{
-	for (uint32_t i = 0; i < part->class_count; i++)
-		check_kinds(part, &part->classes[i]);
-	count_members(part, false);
-	for (uint32_t i = 0; i < part->class_count; i++)
-		check_inner(part, &part->classes[i]);
-	count_members(part, true);
 }
 
 /* Of two layers: what one lacks inside of a child that it has. */
@@ -867,8 +850,16 @@ static void check_classes(struct stack_part *part)
 	for (uint32_t i = 0; i < part->class_count; i++)
 		if (part->classes[i].reference != FSDP_NONE)
 			check_class(part, &part->classes[i]);
-	if (part->is_whole && stack->is_deep)
-		check_few(part);
+	if (part->is_whole && stack->is_deep) {
+		/* Elements are compared by the kinds of the configuration, and by the
+		 * names that all others have. */
+		for (uint32_t i = 0; i < part->class_count; i++)
+			check_kinds(part, &part->classes[i]);
+		count_members(part, false);
+		for (uint32_t i = 0; i < part->class_count; i++)
+			check_inner(part, &part->classes[i]);
+		count_members(part, true);
+	}
 }
 
 static void check_items(

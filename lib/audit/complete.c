@@ -253,23 +253,6 @@ bool fsdp_complete_is_head(const struct model *model, uint32_t index)
 
 /* ---- stacks ---- */
 
-static void make_stack(
-	struct model *model, struct stack *stack, struct stack_element *elements)
-{
-	FSDP_EACH(i, stack->record_count, record, &stack->records[i]) {
-		if (i == 0 || record->element != record[-1].element)
-			elements[stack->element_count++] =
-				(struct stack_element){ record, 0, record->element };
-		elements[stack->element_count - 1].count++;
-		stack->is_deep |= record->child != record->member;
-	}
-	stack->elements = elements;
-	stack->length = elements[stack->element_count - 1].number + 1;
-	stack->pattern = fsdp_table_get(&model->pattern_of, stack->name);
-	stack->tower = tower_of(model, stack->name);
-	stack->is_inner = fsdp_complete_has_number(&model->names, stack->name);
-}
-
 static void make_stacks(struct model *model)
 {
 	size_t count = model->list.count, stacks = 0;
@@ -290,7 +273,19 @@ static void make_stacks(struct model *model)
 		stack->records = &records[at];
 		for (; at < count && records[at].stack == stack->name; at++)
 			stack->record_count++;
-		make_stack(model, stack, elements);
+		FSDP_EACH(i, stack->record_count, record, &stack->records[i]) {
+			if (i == 0 || record->element != record[-1].element)
+				elements[stack->element_count++] =
+					(struct stack_element){ record, 0,
+						record->element };
+			elements[stack->element_count - 1].count++;
+			stack->is_deep |= record->child != record->member;
+		}
+		stack->elements = elements;
+		stack->length = elements[stack->element_count - 1].number + 1;
+		stack->pattern = fsdp_table_get(&model->pattern_of, stack->name);
+		stack->tower = tower_of(model, stack->name);
+		stack->is_inner = fsdp_complete_has_number(&model->names, stack->name);
 		elements += stack->element_count;
 	}
 }

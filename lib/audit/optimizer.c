@@ -358,24 +358,6 @@ static void report_strays(struct optim_groups *groups, const struct optim_owner 
 		owner->first_stray, others);
 }
 
-/* Adam makes its states in the first step. One of several optimizers may start later. */
-static void check_untrained(
-	struct optim_groups *groups, const struct optim_owner *owner, size_t count)
-{
-	struct fsdp_checking *checking = groups->checking;
-	int64_t step = owner->is_adam && groups->owner_count == 1 && !groups->has_states
-			       ? fsdp_check_step(checking)
-			       : -1;
-
-	if (step > 0)
-		fsdp_find(checking->findings, FSDP_RULE_OPTIM_STATE_MISSING,
-			FSDP_PLACE(.module = module_of(owner),
-				.fix = "use a checkpoint with optimizer states, or resume with a new optimizer"),
-			"the groups of the optimizer have %zu parameters, but no parameter has a state, and the step is %" PRId64
-			": a resumed run starts with new moments",
-			count, step);
-}
-
 /* Parameters without a state where most have one, and states without a step. Frozen
  * parameters are usually in no group; a group of many frozen ones is valid. */
 static void check_states(
@@ -392,7 +374,21 @@ static void check_states(
 	if (is_packed(groups->checking) || owner->rank != FSDP_NONE)
 		return;
 	if (without == count) {
-		check_untrained(groups, owner, count);
+		/* Adam makes its states in the first step. One of several optimizers may
+		 * start later. */
+		struct fsdp_checking *checking = groups->checking;
+		int64_t step =
+			owner->is_adam && groups->owner_count == 1 && !groups->has_states
+				? fsdp_check_step(checking)
+				: -1;
+
+		if (step > 0)
+			fsdp_find(checking->findings, FSDP_RULE_OPTIM_STATE_MISSING,
+				FSDP_PLACE(.module = module_of(owner),
+					.fix = "use a checkpoint with optimizer states, or resume with a new optimizer"),
+				"the groups of the optimizer have %zu parameters, but no parameter has a state, and the step is %" PRId64
+				": a resumed run starts with new moments",
+				count, step);
 		return;
 	}
 	if (owner->has_moments && !owner->has_step && !owner->has_group_step &&

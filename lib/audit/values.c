@@ -373,18 +373,6 @@ static void check_tie(struct values_check *check)
 		kept, kept);
 }
 
-static void check_groups(struct values_check *check, double *sorted)
-{
-	for (size_t i = 0, end; i < check->count; i = end) {
-		uint64_t kind = check->matrices[check->order[i]].kind;
-		for (end = i + 1; end < check->count; end++)
-			if (check->matrices[check->order[end]].kind != kind)
-				break;
-		check_siblings(check, check->order + i, end - i, sorted);
-		link_equal(check, check->order + i, end - i);
-	}
-}
-
 /* The stage of Megatron's files, "mp_rank_TT_PPP/…"; -1: it has none. */
 static int64_t stage_of(struct values_check *check, const struct matrix *matrix)
 {
@@ -477,7 +465,14 @@ static void check_values(struct fsdp_checking *checking)
 	for (size_t i = 0; i < check.count; i++)
 		check_one(&check, &check.matrices[i]);
 	qsort_r(check.order, check.count, sizeof *check.order, by_kind, &check);
-	check_groups(&check, sorted);
+	for (size_t i = 0, end; i < check.count; i = end) {
+		uint64_t kind = check.matrices[check.order[i]].kind;
+		for (end = i + 1; end < check.count; end++)
+			if (check.matrices[check.order[end]].kind != kind)
+				break;
+		check_siblings(&check, check.order + i, end - i, sorted);
+		link_equal(&check, check.order + i, end - i);
+	}
 	report_all(&check);
 	check_tie(&check);
 }

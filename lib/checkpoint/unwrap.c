@@ -57,22 +57,6 @@ static void check_path(struct opening *opening, const char *path, const char *fo
 	fsdp_opening_must(opening, false);
 }
 
-static void add_position(
-	struct opening *opening, const char *path, struct fsdp_pick *pick)
-{
-	const struct fsdp_dir *dir = &opening->checkpoint->dir;
-	struct fsdp_span name = fsdp_span_last(fsdp_span_text(path), '/');
-	struct fsdp_source source;
-	size_t position;
-	/* What is not there or no file is refused where files are opened. */
-	if (!fsdp_dir_position(dir, name, &position) ||
-		fsdp_dir_entry(dir, position)->kind != FSDP_ENTRY_FILE)
-		fsdp_opening_must(
-			opening, fsdp_dir_source(dir, name, &source, &opening->error));
-	else
-		pick->positions[pick->count++] = (uint32_t)position;
-}
-
 void fsdp_pick_paths(struct opening *opening, struct fsdp_pick *ret_pick)
 {
 	/* Before it is opened: that of a directory may not be a named one. */
@@ -81,8 +65,20 @@ void fsdp_pick_paths(struct opening *opening, struct fsdp_pick *ret_pick)
 	for (size_t i = 0; i < count; i++)
 		check_path(opening, opening->paths[i], folder);
 	open_folder(opening, count, ret_pick);
-	for (size_t i = 0; i < count; i++)
-		add_position(opening, opening->paths[i], ret_pick);
+	for (size_t i = 0; i < count; i++) {
+		const char *path = opening->paths[i];
+		const struct fsdp_dir *dir = &opening->checkpoint->dir;
+		struct fsdp_span name = fsdp_span_last(fsdp_span_text(path), '/');
+		struct fsdp_source source;
+		size_t position;
+		/* What is not there or no file is refused where files are opened. */
+		if (!fsdp_dir_position(dir, name, &position) ||
+			fsdp_dir_entry(dir, position)->kind != FSDP_ENTRY_FILE)
+			fsdp_opening_must(opening,
+				fsdp_dir_source(dir, name, &source, &opening->error));
+		else
+			ret_pick->positions[ret_pick->count++] = (uint32_t)position;
+	}
 	FSDP_SORT(
 		ret_pick->positions, ret_pick->count, FSDP_BY_VALUE(ret_pick->positions));
 	for (size_t i = 1; i < ret_pick->count; i++)

@@ -760,23 +760,6 @@ static void place_shard(struct declared_shard *shard, struct fsdp_span name)
 			model, 0, shard->fqn, false, &tensor->name, &tensor->raw_name);
 }
 
-static void read_shard(struct declared_shard *shard)
-{
-	struct fsdp_json_walk *json = &shard->json;
-	struct fsdp_span name =
-		fsdp_json_text_copy(&json->token, shard->header->reading->model->arena);
-	shard->count = 0;
-	shard->has_offsets = shard->again = false;
-	shard->fqn = (struct fsdp_span){ 0 };
-	fsdp_json_walk_next(json);
-	if (json->token.kind != FSDP_SCAN_OBJECT)
-		fsdp_json_walk_skip(json);
-	else
-		while (fsdp_json_walk_more(json))
-			read_shard_member(shard);
-	place_shard(shard, name);
-}
-
 static void read_shards(void *context)
 {
 	struct declared_shard *shard = context;
@@ -787,8 +770,21 @@ static void read_shards(void *context)
 			"DCP_SHARDING_INFO is not a JSON object");
 		fsdp_model_leave(shard->header->reading->model, error);
 	}
-	while (fsdp_json_walk_more(&shard->json))
-		read_shard(shard);
+	while (fsdp_json_walk_more(&shard->json)) {
+		struct fsdp_json_walk *json = &shard->json;
+		struct fsdp_span name = fsdp_json_text_copy(
+			&json->token, shard->header->reading->model->arena);
+		shard->count = 0;
+		shard->has_offsets = shard->again = false;
+		shard->fqn = (struct fsdp_span){ 0 };
+		fsdp_json_walk_next(json);
+		if (json->token.kind != FSDP_SCAN_OBJECT)
+			fsdp_json_walk_skip(json);
+		else
+			while (fsdp_json_walk_more(json))
+				read_shard_member(shard);
+		place_shard(shard, name);
+	}
 }
 
 /* Offsets of the tensors in the full ones, if the notes contain them. */

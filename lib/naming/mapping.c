@@ -827,17 +827,6 @@ static bool try_to(struct mapping *mapping, void (*map)(void *context))
 	return false;
 }
 
-static void map_forward(struct mapping *mapping)
-{
-	for (mapping->at = 0; mapping->at < mapping->count; mapping->at++) {
-		size_t made = mapping->made_count;
-		if (try_to(mapping, map_item))
-			continue;
-		mapping->made_count = made;
-		*add(mapping) = mapping->list[mapping->at];
-	}
-}
-
 /* ---- and back ---- */
 
 /* A tensor that is a part of another one. */
@@ -1126,7 +1115,13 @@ static void map_all(void *context)
 	if (mapping->table->back) {
 		map_back(mapping);
 	} else {
-		map_forward(mapping);
+		for (mapping->at = 0; mapping->at < mapping->count; mapping->at++) {
+			size_t made = mapping->made_count;
+			if (try_to(mapping, map_item))
+				continue;
+			mapping->made_count = made;
+			*add(mapping) = mapping->list[mapping->at];
+		}
 		mapping_join_ranks(mapping);
 	}
 }

@@ -63,23 +63,6 @@ bool fsdp_mapping_read(
 	return start && numel;
 }
 
-/* In order of ranks, and of one rank in order of groups. Its group is below
- * FSDP_MAPPING_GROUPS. */
-static void mappings_add(
-	struct fsdp_mappings *mappings, const struct fsdp_mapping *mapping)
-{
-	struct fsdp_mapping *own = fsdp_vec_push(&mappings->list);
-	struct slice *slice = fsdp_vec_reach(&mappings->slices, mapping->slice);
-	*own = *mapping;
-	own->next = own->next_of_slice = 0;
-	uint32_t id = (uint32_t)mappings->list.count;
-	if (slice->first == 0)
-		slice->first = id;
-	else
-		fsdp_mappings_at(mappings, slice->last - 1)->next_of_slice = id;
-	slice->last = id;
-}
-
 uint32_t fsdp_mappings_first(const struct fsdp_mappings *mappings, uint32_t slice)
 {
 	return slice < mappings->slices.count
@@ -474,8 +457,22 @@ static void read_mappings(struct fsdp_deepspeed *ds, size_t count)
 		mapping.rank = fsdp_deepspeed_data_rank_of(ds, value->rank);
 		mapping.slice = fsdp_deepspeed_slice_of(ds, value->rank);
 		if (fsdp_span_behind(name, MAPPINGS, &mapping.fqn) &&
-			fsdp_deepspeed_parse_index(&mapping.fqn, &mapping.group))
-			mappings_add(&ds->mappings, &mapping);
+			fsdp_deepspeed_parse_index(&mapping.fqn, &mapping.group)) {
+			/* In order of ranks, and of one rank in order of groups. The
+			 * group is below FSDP_MAPPING_GROUPS. */
+			struct fsdp_mapping *own = fsdp_vec_push(&ds->mappings.list);
+			struct slice *slice =
+				fsdp_vec_reach(&ds->mappings.slices, mapping.slice);
+			*own = mapping;
+			own->next = own->next_of_slice = 0;
+			uint32_t id = (uint32_t)ds->mappings.list.count;
+			if (slice->first == 0)
+				slice->first = id;
+			else
+				fsdp_mappings_at(&ds->mappings, slice->last - 1)
+					->next_of_slice = id;
+			slice->last = id;
+		}
 	}
 }
 

@@ -936,11 +936,17 @@ static bool may_be_first(unsigned char code)
 	       memchr(takers, code, sizeof takers) == NULL;
 }
 
-/* Protocols 0 and 1 begin with anything, and so may what is written by hand: a pickle is
- * what is one to its end, what calls something, and what is opcodes for long. A long text
- * or a line in the beginning may be that of a pickle. */
-static enum fsdp_sign recognize_headless(const struct fsdp_look *look)
+static enum fsdp_sign recognize(const struct fsdp_look *look)
 {
+	if (look->folder != NULL || look->head.size < 2)
+		return FSDP_SIGN_NONE;
+	/* The legacy stream begins like this too, and is more than pickles. */
+	if (look->head.data[0] == FSDP_OP_PROTO && look->head.data[1] >= 2 &&
+		look->head.data[1] <= 5)
+		return FSDP_SIGN_SURE;
+	/* Protocols 0 and 1 begin with anything, and so may what is written by hand: a
+	 * pickle is what is one to its end, what calls something, and what is opcodes for
+	 * long. A long text or a line in the beginning may be that of a pickle. */
 	struct fsdp_span head = look->head, argument;
 	const struct fsdp_pickle_opcode *opcode;
 	struct fsdp_error *error = NULL;
@@ -975,17 +981,6 @@ static enum fsdp_sign recognize_headless(const struct fsdp_look *look)
 		return FSDP_SIGN_LIKELY;
 	return sound && (last == head.size || is_long(head.data[last])) ? FSDP_SIGN_WEAK
 									: FSDP_SIGN_NONE;
-}
-
-static enum fsdp_sign recognize(const struct fsdp_look *look)
-{
-	if (look->folder != NULL || look->head.size < 2)
-		return FSDP_SIGN_NONE;
-	/* The legacy stream begins like this too, and is more than pickles. */
-	if (look->head.data[0] == FSDP_OP_PROTO && look->head.data[1] >= 2 &&
-		look->head.data[1] <= 5)
-		return FSDP_SIGN_SURE;
-	return recognize_headless(look);
 }
 
 bool fsdp_pickle_may_begin(const struct fsdp_look *look)
