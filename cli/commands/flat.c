@@ -140,14 +140,9 @@ static const struct record flat_entry_record = OBJECT_RECORD(ENTRY, "flat_entry"
 	{ "flat_end", INTEGER_AT(ENTRY, end),
 		ALWAYS("Last element, inclusive: one less than `flat_start` when it is empty.") });
 
-static const void *find_tie(struct subject of, size_t i, void *room)
-{
-	const struct flat_unit *unit = of.object;
-
-	*(struct fsdp_flat_tie *)room =
-		fsdp_flat_tie(checkpoint_of(of), &unit->flat, (uint32_t)i);
-	return room;
-}
+MAKER(find_tie, struct fsdp_flat_tie,
+	fsdp_flat_tie(checkpoint_of(of), &((const struct flat_unit *)of.object)->flat,
+		(uint32_t)i))
 
 #define TIE struct fsdp_flat_tie
 static const struct record tie_record = OBJECT_RECORD(TIE, "flat_shared",
@@ -262,13 +257,8 @@ static const struct record rank_record = OBJECT_RECORD(RANK, "flat_rank",
 	{ "spans", EACH(each_span, span_record),
 		ALWAYS("Parts of parameters, in order. A parameter without an element here is omitted.") });
 
-static const void *find_fill(struct subject of, size_t rank, void *room)
-{
-	const struct flat_unit *unit = of.object;
-
-	*(uint64_t *)room = fsdp_flat_fill(&unit->flat, (uint32_t)rank);
-	return room;
-}
+MAKER(find_fill, uint64_t,
+	fsdp_flat_fill(&((const struct flat_unit *)of.object)->flat, (uint32_t)i))
 
 static struct value get_source(struct subject of)
 {

@@ -425,11 +425,7 @@ static const struct record waste_record = OBJECT_RECORD(WASTE, "waste",
 	{ "used_bytes", BYTES_AT(WASTE, used_bytes), ALWAYS("Bytes that tensors view.") },
 	{ "names", GET(FIELD_TEXTS, get_names), ALWAYS("Names of the tensors on it.") });
 
-static const void *each_waste(struct subject of, size_t i, void *room)
-{
-	*(struct fsdp_unused_row *)room = fsdp_unused_row(of.object, i);
-	return room;
-}
+MAKER(each_waste, struct fsdp_unused_row, fsdp_unused_row(of.object, i))
 
 /* ---- what info says of a checkpoint, for programs ---- */
 
@@ -561,12 +557,7 @@ static const struct record optimizer_totals_record = RECORD_OF(RECORD_OBJECT, FA
 	{ "states", ARRAY_OF(FACTS, states, state_count, state_record),
 		ALWAYS("Its states: the first eight kinds.") });
 
-static bool has_optimizer(struct subject of)
-{
-	const struct info *info = of.object;
-
-	return info->facts->roles[FSDP_ROLE_OPTIM].tensors > 0;
-}
+HAS(has_optimizer, struct info, one->facts->roles[FSDP_ROLE_OPTIM].tensors > 0)
 
 static const struct record optimizer_record = RECORD_OF(RECORD_OBJECT, INFO,
 	{ "kind", ENUM_AT(INFO, kind.optimizer, optimizer_key),
@@ -760,17 +751,9 @@ static const struct record file_record = OBJECT_RECORD(FILE_ROW, "file",
 	{ "truncated", BOOL_AT(FILE_ROW, is_truncated), IF_SET(FILE_ROW, is_truncated),
 		ABOUT("True if it is truncated: FI1004.") });
 
-static const void *find_value(struct subject of, size_t i, void *room)
-{
-	*(struct fsdp_value *)room = fsdp_value(checkpoint_of(of), (uint32_t)i);
-	return room;
-}
+MAKER(find_value, struct fsdp_value, fsdp_value(checkpoint_of(of), (uint32_t)i))
 
-static const void *find_prefix(struct subject of, size_t i, void *room)
-{
-	*(struct fsdp_prefix *)room = fsdp_prefix(checkpoint_of(of), i);
-	return room;
-}
+MAKER(find_prefix, struct fsdp_prefix, fsdp_prefix(checkpoint_of(of), i))
 
 #define PREFIX struct fsdp_prefix
 static const struct record prefix_record = RECORD_OF(RECORD_OBJECT, PREFIX,

@@ -268,12 +268,8 @@ void print_module_item(struct show *show, const struct item *item)
 		value_count(item->tensor_count));
 }
 
-static const void *find_placement(struct subject of, size_t placement, void *room)
-{
-	*(struct fsdp_placement *)room =
-		fsdp_placement(checkpoint_of(of), (uint32_t)placement);
-	return room;
-}
+MAKER(find_placement, struct fsdp_placement,
+	fsdp_placement(checkpoint_of(of), (uint32_t)i))
 
 #define PLACEMENT struct fsdp_placement
 static const struct record placement_record =
@@ -334,12 +330,8 @@ const void *each_alias(struct subject of, size_t i, void *room)
 	return made->name.size > 0 ? made : NULL;
 }
 
-static const void *find_quantizer(struct subject of, size_t quantizer, void *room)
-{
-	*(struct fsdp_quantizer *)room =
-		fsdp_quantizer(checkpoint_of(of), (uint32_t)quantizer);
-	return room;
-}
+MAKER(find_quantizer, struct fsdp_quantizer,
+	fsdp_quantizer(checkpoint_of(of), (uint32_t)i))
 
 static bool is_per_tensor(struct subject of)
 {
@@ -394,12 +386,7 @@ static const struct record range_record =
 		{ "end", COUNT_AT(RANGE, end), ALWAYS("The last one, inclusive.") });
 
 /* An empty set has no minimum. */
-static bool has_finite(struct subject of)
-{
-	const struct element_stats *stats = of.object;
-
-	return stats->count > stats->nans + stats->infinities;
-}
+HAS(has_finite, struct element_stats, one->count > one->nans + one->infinities)
 
 #define STATS struct element_stats
 static const struct record stats_record = OBJECT_RECORD(STATS, "element_stats",

@@ -212,6 +212,14 @@ struct record {
 		return makes;                       \
 	}
 
+/* A function that makes element `i` in the room for one. */
+#define MAKER(name, type, makes)                                         \
+	static const void *name(struct subject of, size_t i, void *room) \
+	{                                                                \
+		*(type *)room = makes;                                   \
+		return room;                                             \
+	}
+
 /* Of a field whose rows are in order of a number next to it. */
 #define SORTED_BY(from, member) \
 	.sort = SORT_MEMBER, .sort_at = MEMBER_OF(from, member, uint32_t)

@@ -112,14 +112,9 @@ static struct value get_raw_name(struct subject of)
 		name_text(&buffers_of(of)->raw, checkpoint_of(of), tensor->raw_name));
 }
 
-static struct value get_path(struct subject of)
-{
-	const struct fsdp_tensor *tensor = of.object;
-
-	return joined_of(of).data != NULL
-		       ? value_absent()
-		       : path_value(of, tensor->path, tensor->raw_name);
-}
+GETTER(get_path, struct fsdp_tensor,
+	joined_of(of).data != NULL ? value_absent()
+				   : path_value(of, one->path, one->raw_name))
 
 const char *dtype_name(unsigned dtype)
 {
@@ -497,21 +492,12 @@ static struct value get_entry_name(struct subject of)
 	return value_name(entry_shown_name(run_of(of), &buffers_of(of)->name, of.object));
 }
 
-static struct value get_entry_path(struct subject of)
-{
-	const struct fsdp_value *value = of.object;
-
-	return path_value(of, value->path, value->raw_name);
-}
+GETTER(get_entry_path, struct fsdp_value, path_value(of, one->path, one->raw_name))
 
 GETTER(get_type, struct fsdp_value, value_word(one->type != NULL ? one->type : "object"))
 
-static struct value get_value(struct subject of)
-{
-	const struct fsdp_value *value = of.object;
-
-	return tokens_json(&buffers_of(of)->json, value->tokens, value->token_count);
-}
+GETTER(get_value, struct fsdp_value,
+	tokens_json(&buffers_of(of)->json, one->tokens, one->token_count))
 
 struct text entry_shown_text(struct name_buffer *buffer, const struct fsdp_value *value)
 {
