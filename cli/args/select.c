@@ -335,13 +335,12 @@ struct selection *selection_new(const struct select_options *options, struct usa
 	selection->names = memory_new(count, sizeof *selection->names);
 	selection->files = memory_new(options->files.count, sizeof *selection->files);
 	FOR_EACH(i, count, pattern, &selection->names[i]) {
-		const char *text;
-
 		selection->name_count = i + 1;
 		if (i < options->globs.count) {
 			compile_glob(pattern, options->globs.items[i], '.', usage);
 		} else {
-			text = options->regexes.items[i - options->globs.count];
+			const char *text =
+				options->regexes.items[i - options->globs.count];
 			compile(pattern, text, strlen(text), text, usage);
 		}
 		selection->has_include |= !pattern->exclude;

@@ -319,13 +319,11 @@ static void show_lines(struct hashing *hashing)
 	struct hash_row row;
 	struct out *out = hashing->run->out;
 	size_t count = hashing->row_count;
-	const struct hash_check *check;
-	const char *what;
 	uint64_t total;
 
 	if (hashing->compared) {
-		check = &hashing->check;
-		what = hashing->kind == HASH_STORED ? "file" : "tensor";
+		const struct hash_check *check = &hashing->check;
+		const char *what = hashing->kind == HASH_STORED ? "file" : "tensor";
 		total = check->matched + check->mismatched_count + check->missing_count;
 		for (size_t i = 0; i < check->mismatched_count; i++)
 			out_values_line(out, NULL, "{}: digest mismatch",

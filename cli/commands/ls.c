@@ -473,13 +473,12 @@ static void list_groups(struct listing *listing)
 {
 	const struct texts *words = &listing->options->by;
 	uint32_t second;
-	enum fsdp_group_key by;
 
 	listing->by[0] = FSDP_BY_PREFIX;
 	listing->by_count = 1;
 	for (size_t i = 0; i < words->count; i++) {
 		/* Words in the order of the enum. */
-		by = FSDP_BY_RANK;
+		enum fsdp_group_key by = FSDP_BY_RANK;
 		while (strcmp(BY_WORDS[by], words->items[i]) != 0)
 			by++;
 		listing->by[i] = by;

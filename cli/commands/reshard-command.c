@@ -512,13 +512,12 @@ static bool is_padded_vocabulary(const struct resharding *resharding, struct tex
 		"output_layer.weight", NULL };
 	const struct fsdp_checkpoint *checkpoint = resharding->run->checkpoint;
 	int64_t tp = resharding->will.tp, was = 1;
-	struct fsdp_piece piece;
 
 	if (tp <= 0 || tensor->dims == 0 ||
 		strncmp(fsdp_checkpoint_format(checkpoint).family, "megatron", 8) != 0)
 		return false;
 	if (tensor->piece_count > 0) {
-		piece = fsdp_piece(checkpoint, tensor->first_piece);
+		struct fsdp_piece piece = fsdp_piece(checkpoint, tensor->first_piece);
 		if (piece.sizes != NULL && piece.sizes[0] > 0)
 			was = tensor->shape[0] / piece.sizes[0];
 	}
@@ -577,7 +576,6 @@ static void describe(struct resharding *resharding)
 	struct fsdp_overview *overview;
 	struct fsdp_reshard *reshard;
 	struct fsdp_kind kind;
-	struct fsdp_mesh mesh;
 
 	run_must(run, fsdp_overview_new(checkpoint, &overview, &run->error));
 	resharding->is = (struct ways){ .world = world != FSDP_NONE ? world : 1,
@@ -590,7 +588,7 @@ static void describe(struct resharding *resharding)
 	/* The mesh of the run, as far as two dimensions in addition to tensor parallelism
 	 * determine it. */
 	if (kind.mesh != FSDP_NONE) {
-		mesh = fsdp_mesh(checkpoint, kind.mesh);
+		struct fsdp_mesh mesh = fsdp_mesh(checkpoint, kind.mesh);
 		for (uint32_t i = 0; i < mesh.dims; i++) {
 			if (mesh.dim_names != NULL &&
 				text_is(text_of_span(mesh.dim_names[i]), text_of("tp")))

@@ -502,11 +502,10 @@ static void write_document(struct printer *printer, const struct schema_of *of)
 	struct column parts[ALTERNATIVES_MAX][2], elements[ALTERNATIVES_MAX];
 	struct column choices[ALTERNATIVES_MAX + 1];
 	struct record each[ALTERNATIVES_MAX];
-	const struct record *answer;
 	size_t count = 0;
 
 	for (; count < ALTERNATIVES_MAX; count++) {
-		answer = alternative(of->answer, count);
+		const struct record *answer = alternative(of->answer, count);
 		if (answer == NULL)
 			break;
 		parts[count][0] = (struct column){ "input", IS_ALWAYS(FIELD_ID),

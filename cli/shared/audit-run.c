@@ -302,10 +302,9 @@ static void report_models(
 	struct collected *collected = sets->run->collected;
 	const struct fsdp_set_shares *shares = &pair->shares;
 	char equal[64] = "";
-	struct failure *failure;
 
 	if (pair->checkpoint == NULL) {
-		failure = collected_fail(collected,
+		struct failure *failure = collected_fail(collected,
 			fsdp_error_code_name(FSDP_ERROR_UNSUPPORTED), NULL,
 			"it cannot be opened, and was not judged");
 		failure->input = sets->run->input;

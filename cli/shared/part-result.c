@@ -436,10 +436,9 @@ void part_result_report(struct collected *collected, struct fsdp_document_value 
 {
 	struct fsdp_document_value from = fsdp_document_get(line, "affected");
 	struct fsdp_omitted omitted = { .rule = NULL };
-	struct failure *failure;
 
 	if (fsdp_document_get(line, "code").kind == FSDP_DOCUMENT_TEXT) {
-		failure = collected_failure(collected, "");
+		struct failure *failure = collected_failure(collected, "");
 		part_result_read(&failure_record, line, failure, true);
 	} else if (fsdp_document_get(line, "fingerprint").kind == FSDP_DOCUMENT_TEXT) {
 		struct text *names = memory_new(from.count, sizeof *names);

@@ -76,7 +76,6 @@ enum {
 static size_t number_text_within(
 	double number, double above, double below, char *buffer, size_t size)
 {
-	double read;
 	char scientific[40];
 	int precision = 0, exponent, length;
 
@@ -86,7 +85,7 @@ static size_t number_text_within(
 		return (size_t)snprintf(buffer, size, number < 0 ? "-inf" : "inf");
 	for (;; precision++) {
 		snprintf(scientific, sizeof scientific, "%.*e", precision, number);
-		read = strtod(scientific, NULL);
+		double read = strtod(scientific, NULL);
 		if (read == number || (read > above && read < below) || precision == 17)
 			break;
 	}

@@ -539,10 +539,9 @@ static bool is_due(
 	uint32_t have = packed->have[weight->layout][member];
 	bool most_have = have > packed->counts[weight->layout] / 2;
 	enum need need = layouts[weight->layout].members[member].need;
-	struct fsdp_tensor scale;
 
 	if (need == FOR_F8_SCALES && weight->members[0] != FSDP_NONE) {
-		scale = tensor_at(packed->model, weight->members[0]);
+		struct fsdp_tensor scale = tensor_at(packed->model, weight->members[0]);
 		return have > 0 && is_fp8(&scale);
 	}
 	if (need == WITH_FIRST)

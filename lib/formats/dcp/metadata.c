@@ -836,11 +836,10 @@ static void read_entries(struct fsdp_dcp_parse *parse, fsdp_ref entries)
 				"a key of the state dict is not a string");
 			continue;
 		}
-		struct fsdp_dcp_item *item;
 		if (dcp_folded(parse->pickle, value, FSDP_DCP_TENSOR_META, &meta)) {
 			const struct fsdp_dcp_meta *record =
 				fsdp_vec_at(&parse->dcp->metas, meta);
-			item = get_item(parse, key, text, false);
+			struct fsdp_dcp_item *item = get_item(parse, key, text, false);
 			item->is_object = false;
 			set_shape(parse, item, record);
 			add_list(parse->dcp, item, record);
