@@ -306,15 +306,15 @@ const struct record compare_record = OBJECT_RECORD(struct replay, "compare",
 		ALWAYS("Number of types that are the same.") });
 
 /* The types of now, then those that only the earlier result has. */
-static bool list_changes(struct replay *replay)
+static void list_changes(struct replay *replay)
 {
 	size_t count = replay->summary->type_count;
 	size_t all = count + fsdp_replay_baseline_type_count(replay->baseline);
 	struct fsdp_replay_baseline_type before = { 0 };
 	const struct fsdp_type_times *types = replay->summary->types;
 
-	replay->changes = calloc(all + 1, sizeof *replay->changes);
-	for (size_t i = 0; replay->changes != NULL && i < all; i++) {
+	replay->changes = run_memory(replay->run, all, sizeof *replay->changes);
+	for (size_t i = 0; i < all; i++) {
 		CHANGE *one = &replay->changes[replay->change_count];
 
 		if (i < count) {
@@ -337,17 +337,15 @@ static bool list_changes(struct replay *replay)
 		else
 			replay->same_count++;
 	}
-	return replay->changes != NULL;
 }
 
-bool comparison_show_result(struct replay *replay)
+void comparison_show_result(struct replay *replay)
 {
 	struct out *out = replay->run->out;
 
 	if (replay->baseline == NULL)
-		return true;
-	if (!list_changes(replay))
-		return false;
+		return;
+	list_changes(replay);
 	for (size_t i = 0; i < replay->change_count; i++) {
 		const CHANGE *one = &replay->changes[i];
 
@@ -362,5 +360,4 @@ bool comparison_show_result(struct replay *replay)
 				(double)one->sum_ns / (double)one->before_ns);
 		out_line_end(out);
 	}
-	return true;
 }

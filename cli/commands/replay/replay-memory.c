@@ -56,9 +56,9 @@ struct snapshots {
 	size_t growth_count;
 };
 
-/* By rank and device. NULL: out of memory. */
+/* By rank and device. */
 static struct memory_row *list_rows(
-	const struct fsdp_recordings *recordings, size_t *ret_count)
+	struct run *run, const struct fsdp_recordings *recordings, size_t *ret_count)
 {
 	size_t recording_count = fsdp_recording_count(recordings), room = 1, count = 0;
 	struct memory_row *rows;
@@ -66,8 +66,8 @@ static struct memory_row *list_rows(
 	for (size_t i = 0; i < recording_count; i++)
 		if (fsdp_recording(recordings, i)->memory != NULL)
 			room += fsdp_recording(recordings, i)->memory->device_count;
-	rows = calloc(room, sizeof *rows);
-	for (size_t i = 0; rows != NULL && i < recording_count; i++) {
+	rows = run_memory(run, room, sizeof *rows);
+	for (size_t i = 0; i < recording_count; i++) {
 		const struct fsdp_recording *one = fsdp_recording_by_rank(recordings, i);
 		for (size_t j = 0; one->memory != NULL && j < one->memory->device_count;
 			j++)
@@ -86,13 +86,11 @@ static int compare_bytes(const void *a, const void *b)
 	return *left < *right ? -1 : *left > *right;
 }
 
-static bool note_rows(const struct snapshots *all)
+static void note_rows(const struct snapshots *all)
 {
 	uint64_t *list = memory_new(all->count + 1, sizeof *list), median;
 	size_t usual = 0;
 
-	if (list == NULL)
-		return false;
 	for (size_t i = 0; i < all->count; i++)
 		list[i] = all->rows[i].state.active_bytes;
 	qsort(list, all->count, sizeof *list, compare_bytes);
@@ -123,7 +121,6 @@ static bool note_rows(const struct snapshots *all)
 				(double)apart * 100 / (double)(median != 0 ? median : 1),
 				more ? "above" : "below");
 	}
-	return true;
 }
 
 /* ---- stacks in a line ---- */
@@ -510,22 +507,22 @@ static void fill_moments(
 	}
 }
 
-/* By device, spans of its history, if these are asked for. False: out of memory. */
-static bool list_moments(struct snapshots *all)
+/* By device, spans of its history, if these are asked for. */
+static void list_moments(struct snapshots *all)
 {
 	size_t spans = all->replay->options->timeline > 0
 			       ? (size_t)all->replay->options->timeline
 			       : 0;
 
-	all->moments = calloc(all->count * spans + 1, sizeof *all->moments);
-	for (size_t i = 0; all->moments != NULL && i < all->count; i++) {
+	all->moments =
+		run_memory(all->replay->run, all->count * spans, sizeof *all->moments);
+	for (size_t i = 0; i < all->count; i++) {
 		if (all->rows[i].state.events == 0 || spans == 0)
 			continue;
 		all->rows[i].moments = &all->moments[all->moment_count];
 		fill_moments(&all->rows[i], all->rows[i].moments, spans);
 		all->moment_count += spans;
 	}
-	return all->moments != NULL;
 }
 
 #define MOMENT struct memory_moment
@@ -575,18 +572,14 @@ static bool read_growth(struct snapshots *all, struct fsdp_error **ret_error)
 	const char *path = all->replay->options->compare.items[0];
 	struct memory_row *before;
 	size_t count = 0;
-	bool good;
 
 	trace_paths_add(&all->paths, path);
 	if (!fsdp_recordings_read((const char *const *)all->paths.items, all->paths.count,
 		    &options, &all->before, ret_error))
 		return false;
-	all->growth = calloc(all->count + 1, sizeof *all->growth);
-	before = list_rows(all->before, &count);
-	if (before != NULL)
-		run_owns(all->replay->run, before, free);
-	good = all->growth != NULL && before != NULL;
-	for (size_t i = 0, j; good && i < all->count; i++) {
+	all->growth = run_memory(all->replay->run, all->count, sizeof *all->growth);
+	before = list_rows(all->replay->run, all->before, &count);
+	for (size_t i = 0, j; i < all->count; i++) {
 		const struct memory_row *now = &all->rows[i], *then;
 		struct growth *one = &all->growth[all->growth_count];
 
@@ -604,13 +597,15 @@ static bool read_growth(struct snapshots *all, struct fsdp_error **ret_error)
 				(int64_t)then->state.active_bytes };
 		one->stacks = fsdp_memory_changes(then->memory, &then->state, now->memory,
 			&now->state, &one->count);
-		good = one->stacks != NULL;
+		if (one->stacks == NULL)
+			return false;
+		run_owns(all->replay->run, one->stacks, free);
 		all->growth_count++;
 	}
-	if (good && all->growth_count == 0)
+	if (all->growth_count == 0)
 		run_note(all->replay->run,
 			"%s has no snapshot of these ranks and devices", path);
-	return good;
+	return true;
 }
 
 /* ---- the answer ---- */
@@ -751,46 +746,38 @@ static void release_snapshots(void *object)
 {
 	struct snapshots *all = object;
 
-	for (size_t i = 0; i < all->growth_count; i++)
-		free(all->growth[i].stacks);
-	free(all->growth);
-	free(all->moments);
-	free(all->rows);
 	fsdp_recordings_free(all->before);
 }
 
 bool replay_memory(struct replay *replay, struct fsdp_error **ret_error)
 {
 	struct snapshots *all;
-	bool good;
+	int status = STATUS_GOOD;
 
 	if (!is_answerable(replay))
 		return true;
 	all = run_memory(replay->run, 1, sizeof *all);
 	all->replay = replay;
 	run_owns(replay->run, all, release_snapshots);
-	all->rows = list_rows(replay->recordings, &all->count);
-	good = all->rows != NULL && note_rows(all) && list_moments(all) &&
-	       (replay->options->compare.count == 0 || read_growth(all, ret_error));
-	if (good) {
-		int status = STATUS_GOOD;
-		for (size_t i = 0; i < replay->count; i++) {
-			const struct fsdp_recording *one =
-				fsdp_recording(replay->recordings, i);
-			uint64_t other = 0;
-			if (one->memory->is_cut)
-				status = status_worse(status, STATUS_PARTIAL);
-			for (size_t j = 0; j < one->memory->device_count; j++)
-				other += one->memory->devices[j].other_events;
-			if (other != 0)
-				run_note(replay->run,
-					"%s: skipped %" PRIu64
-					" event%s of an unknown action",
-					one->path, other, other == 1 ? "" : "s");
-		}
-		run_begin(replay->run, status);
-		show_text(all);
-		write_data(all);
+	all->rows = list_rows(replay->run, replay->recordings, &all->count);
+	note_rows(all);
+	list_moments(all);
+	if (replay->options->compare.count != 0 && !read_growth(all, ret_error))
+		return false;
+	for (size_t i = 0; i < replay->count; i++) {
+		const struct fsdp_recording *one = fsdp_recording(replay->recordings, i);
+		uint64_t other = 0;
+		if (one->memory->is_cut)
+			status = status_worse(status, STATUS_PARTIAL);
+		for (size_t j = 0; j < one->memory->device_count; j++)
+			other += one->memory->devices[j].other_events;
+		if (other != 0)
+			run_note(replay->run,
+				"%s: skipped %" PRIu64 " event%s of an unknown action",
+				one->path, other, other == 1 ? "" : "s");
 	}
-	return good;
+	run_begin(replay->run, status);
+	show_text(all);
+	write_data(all);
+	return true;
 }

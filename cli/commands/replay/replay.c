@@ -635,11 +635,10 @@ static bool do_calls_overlap(const struct replay *replay)
 	return false;
 }
 
-/* False: out of memory. */
-static bool show_text(struct replay *replay)
+static void show_text(struct replay *replay)
 {
 	bool all = replay->options->by == NULL,
-	     regions = replay_shows_only(replay, "region"), good = true;
+	     regions = replay_shows_only(replay, "region");
 	struct out *out = replay->run->out;
 
 	if (strcmp(replay->options->style, "torch") == 0) {
@@ -652,7 +651,7 @@ static bool show_text(struct replay *replay)
 				out_verbatim(replay->run->out, text_of("\n"));
 			}
 		}
-		return true;
+		return;
 	}
 	const struct fsdp_totals *totals = &replay->totals;
 	bool traces = totals->has_traces;
@@ -675,7 +674,7 @@ static bool show_text(struct replay *replay)
 					totals->bare == 1 ? "event is" : "events are"));
 		out_line(out, NULL,
 			"record with torch.profiler.profile(activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA]); fsdp-inspect help trace");
-		return true;
+		return;
 	}
 	for (size_t i = 0; i < replay->run_count; i++) {
 		struct replay run = replay_run(replay, i);
@@ -687,19 +686,19 @@ static bool show_text(struct replay *replay)
 	}
 	if (replay->before != NULL) {
 		comparison_show(replay);
-		return true;
+		return;
 	}
 	if (all || replay_shows_only(replay, "type") || regions)
-		good = replay_show_types(replay, regions);
+		replay_show_types(replay, regions);
 	if (traces && all)
 		out_line(out, NULL, "%s", "");
 	if (traces && (all || replay_shows_only(replay, "rank")))
-		good = good && replay_show_ranks(replay);
+		replay_show_ranks(replay);
 	if (traces && all && do_calls_overlap(replay))
 		out_line(out, NULL,
 			"calls overlap: COMM BUSY counts such time once, TOTAL MS once per call");
 	/* Tables that each run has for itself. */
-	for (size_t i = 0; good && i < replay->run_count; i++) {
+	for (size_t i = 0; i < replay->run_count; i++) {
 		struct replay run = replay_run(replay, i);
 
 		if (replay->run_count > 1 &&
@@ -707,10 +706,10 @@ static bool show_text(struct replay *replay)
 				(!all && !regions && !replay_shows_only(replay, "type") &&
 					!replay_shows_only(replay, "rank"))))
 			recordings_show_run(run.run->out, run.recordings, run.nth);
-		good = replay_show_table(&run);
+		replay_show_table(&run);
 		show_timeline(&run);
 	}
-	if (good && traces && replay->run_count == 1 && all &&
+	if (traces && replay->run_count == 1 && all &&
 		replay->costs->loss.sentence[0] != '\0')
 		out_line(out, NULL, "%s%s",
 			replay->costs->loss.kind != NULL &&
@@ -718,7 +717,6 @@ static bool show_text(struct replay *replay)
 				? "most time lost: "
 				: "",
 			replay->costs->loss.sentence);
-	return good;
 }
 
 /* ---- whether there is an answer ---- */
@@ -801,9 +799,8 @@ static void add_note(void *context, const char *sentence)
 /* ---- something earlier ---- */
 
 /* Recordings, or a result. Standard input is a result: recordings may be read twice.
- * False: *ret_error, or out of memory. *ret_refused: refuse() was called. */
-static bool open_compared(
-	struct replay *replay, bool *ret_refused, struct fsdp_error **ret_error)
+ * False: *ret_error, or out of memory. */
+static bool open_compared(struct replay *replay, struct fsdp_error **ret_error)
 {
 	const struct texts *names = &replay->options->compare;
 	struct trace_paths *paths = &replay->compared_paths;
@@ -835,9 +832,9 @@ static bool open_compared(
 		const struct fsdp_recording *one = fsdp_recording(replay->before, i);
 
 		if ((TIMES >> one->kind & 1) == 0)
-			return *ret_refused = refuse(run,
-				       "compare with recordings of times, or a result of replay --json",
-				       "%s is not a recording of times", one->path);
+			run_refuse(run,
+				"compare with recordings of times, or a result of replay --json",
+				"%s is not a recording of times", one->path);
 	}
 	/* Files that could not be read do not hide the others, and a directory may
 	 * contain other files. */
@@ -887,7 +884,6 @@ static void release_replay(void *object)
 static bool run_replay(struct run *run, struct fsdp_error **ret_error)
 {
 	struct replay *replay = run_memory(run, 1, sizeof *replay);
-	bool good, refused = false;
 
 	*replay = (struct replay){ .run = run,
 		.options = run->options,
@@ -901,19 +897,19 @@ static bool run_replay(struct run *run, struct fsdp_error **ret_error)
 		return replay_memory(replay, ret_error);
 	if (!is_answerable(replay))
 		return true;
-	good = open_compared(replay, &refused, ret_error);
-	if (good && !refused) {
-		fsdp_recordings_notes(replay->recordings, add_note, run);
-		run_begin(run, status_of(replay));
-	}
-	if (good && !refused && run->status != STATUS_FAILED) {
-		time_lanes_write(run, replay->recordings);
-		good = replay_list(replay) && show_text(replay) &&
-		       comparison_show_result(replay);
-		if (good)
-			replay_put_data(replay);
-	}
-	return good;
+	if (!open_compared(replay, ret_error))
+		return false;
+	fsdp_recordings_notes(replay->recordings, add_note, run);
+	run_begin(run, status_of(replay));
+	if (run->status == STATUS_FAILED)
+		return true;
+	time_lanes_write(run, replay->recordings);
+	if (!replay_list(replay))
+		return false;
+	show_text(replay);
+	comparison_show_result(replay);
+	replay_put_data(replay);
+	return true;
 }
 
 const struct command command_replay = {

@@ -112,11 +112,10 @@ bool replay_shows_only(const struct replay *replay, const char *table);
 bool replay_list(struct replay *replay);
 void replay_list_free(struct replay *replay);
 
-/* The tables of --by that each run has for itself; that of types and that of ranks.
- * False: out of memory. */
-bool replay_show_table(struct replay *run);
-bool replay_show_types(struct replay *replay, bool regions);
-bool replay_show_ranks(struct replay *replay);
+/* The tables of --by that each run has for itself; that of types and that of ranks. */
+void replay_show_table(struct replay *run);
+void replay_show_types(struct replay *replay, bool regions);
+void replay_show_ranks(struct replay *replay);
 /* The table for outputs of rows. */
 void replay_put_rows(struct replay *replay);
 void replay_begin_table(struct replay *replay, struct record_table *table,
@@ -167,8 +166,8 @@ void comparison_put_rows(struct replay *replay);
 /* A type of replay->baseline. False: without calls there, or without a baseline. */
 bool comparison_find_earlier(const struct replay *replay, struct text name,
 	struct fsdp_replay_baseline_type *ret_type);
-/* Types that changed since replay->baseline, if there is one. False: out of memory. */
-bool comparison_show_result(struct replay *replay);
+/* Types that changed since replay->baseline, if there is one. */
+void comparison_show_result(struct replay *replay);
 extern const struct record comparison_record, compare_record;
 
 /* ---- the document (answer.c) ---- */

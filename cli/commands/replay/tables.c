@@ -138,7 +138,7 @@ static void list_type(struct replay *replay, const struct replay *run, const cha
 
 /* Of each run, in the order of reports; one of the six that no recording has is in its
  * place. */
-static bool list_types(struct replay *replay)
+static void list_types(struct replay *replay)
 {
 	size_t room = 1;
 
@@ -146,8 +146,8 @@ static bool list_types(struct replay *replay)
 		room += SIX_COUNT + fsdp_recordings_summary(
 					    fsdp_recordings_run(replay->recordings, i))
 					    ->type_count;
-	replay->types = calloc(room, sizeof *replay->types);
-	for (size_t i = 0; replay->types != NULL && i < replay->run_count; i++) {
+	replay->types = run_memory(replay->run, room, sizeof *replay->types);
+	for (size_t i = 0; i < replay->run_count; i++) {
 		struct replay run = replay_run(replay, i);
 		const struct replay_type *all = &replay->types[replay->type_count];
 		const struct fsdp_type_times *types = run.summary->types;
@@ -162,7 +162,6 @@ static bool list_types(struct replay *replay)
 			if (!fsdp_type_is_named(types[k].name))
 				list_type(replay, &run, NULL, &types[k], all);
 	}
-	return replay->types != NULL;
 }
 
 #define RANK struct fsdp_type_rank
@@ -245,19 +244,18 @@ static bool is_shown(const TYPE *type, bool regions)
 }
 
 /* A type is where the first run with it has it; the other runs follow. */
-bool replay_show_types(struct replay *replay, bool regions)
+void replay_show_types(struct replay *replay, bool regions)
 {
 	struct table like = { .key = "types",
 		.text_only = true,
 		.view = (replay->count > replay->run_count ? VIEW_RANKS : 0) +
 			(replay->options->percentiles ? VIEW_CALLS : 0) +
 			(replay->run_count > 1 ? VIEW_RUNS : 0) };
-	struct place *places = memory_new(replay->type_count + 1, sizeof *places);
+	struct place *places =
+		run_memory(replay->run, replay->type_count, sizeof *places);
 	const TYPE *types = replay->types, *end = types + replay->type_count;
 	struct record_table table;
 
-	if (places == NULL)
-		return false;
 	replay_begin_table(replay, &table, &like, &type_row_record);
 	for (const TYPE *begin = types, *next; begin < end; begin = next) {
 		size_t count = 0;
@@ -276,8 +274,6 @@ bool replay_show_types(struct replay *replay, bool regions)
 					out_records_row(replay->run->out, &table, one);
 	}
 	out_table_end(replay->run->out);
-	memory_free(places);
-	return true;
 }
 
 /* ---- types by rank and step ---- */
@@ -446,16 +442,14 @@ static void print_rank(struct replay *run, const struct record_table *table,
 	out_records_row(run->run->out, table, &row);
 }
 
-bool replay_show_ranks(struct replay *replay)
+void replay_show_ranks(struct replay *replay)
 {
 	struct table like = { .key = "ranks",
 		.text_only = true,
 		.view = replay->run_count > 1 ? VIEW_RUNS : 0 };
-	struct place *places = memory_new(replay->count + 1, sizeof *places);
+	struct place *places = run_memory(replay->run, replay->count, sizeof *places);
 	struct record_table table;
 
-	if (places == NULL)
-		return false;
 	replay_begin_table(replay, &table, &like, &rank_record);
 	for (size_t i = 0; i < replay->run_count; i++) {
 		struct replay run = replay_run(replay, i);
@@ -473,8 +467,6 @@ bool replay_show_ranks(struct replay *replay)
 				straggler);
 	}
 	out_table_end(replay->run->out);
-	memory_free(places);
-	return true;
 }
 
 /* ---- collectives ---- */
@@ -634,16 +626,14 @@ const struct record replay_collective_record = OBJECT_RECORD(COLLECTIVE, "collec
 		ABOUT("The same for the bus.") },
 	{ "run", COUNT_AT(COLLECTIVE, run), IN_ROWS });
 
-static bool show_collectives(struct replay *run)
+static void show_collectives(struct replay *run)
 {
 	static const struct table like = { .key = "collectives", .text_only = true };
 	struct collective one = { .of = run->recordings, .run = run->nth };
 	size_t count = count_collectives(one.of);
-	struct place *places = memory_new(count + 1, sizeof *places);
+	struct place *places = run_memory(run->run, count, sizeof *places);
 	struct record_table table;
 
-	if (places == NULL)
-		return false;
 	for (one.at = 0; one.at < count; one.at++) {
 		fill_collective(&one);
 		places[one.at] = (struct place){ one.match.transfer_ns, one.at };
@@ -656,8 +646,6 @@ static bool show_collectives(struct replay *run)
 		out_records_row(run->run->out, &table, &one);
 	}
 	out_table_end(run->run->out);
-	memory_free(places);
-	return true;
 }
 
 /* ---- units ---- */
@@ -752,7 +740,7 @@ static void format_streams(const struct fsdp_unit_texts *streams, char text[32])
 	}
 }
 
-static bool list_units(struct replay *replay)
+static void list_units(struct replay *replay)
 {
 	size_t count = 0;
 
@@ -760,8 +748,8 @@ static bool list_units(struct replay *replay)
 		count += fsdp_recordings_summary(
 			fsdp_recordings_run(replay->recordings, i))
 				 ->unit_count;
-	replay->units = calloc(count + 1, sizeof *replay->units);
-	for (size_t i = 0; replay->units != NULL && i < replay->run_count; i++) {
+	replay->units = run_memory(replay->run, count, sizeof *replay->units);
+	for (size_t i = 0; i < replay->run_count; i++) {
 		const struct fsdp_recordings *run =
 			fsdp_recordings_run(replay->recordings, i);
 
@@ -776,7 +764,6 @@ static bool list_units(struct replay *replay)
 			format_streams(&row->unit.streams, row->streams);
 		}
 	}
-	return replay->units != NULL;
 }
 
 /* ---- what the library adds up by key: groups, kernels, idle times ---- */
@@ -1164,11 +1151,10 @@ static void show_idle(struct replay *run)
 
 /* A table that was asked for and has no rows says why: then that is the answer, not a
  * note. */
-bool replay_show_table(struct replay *run)
+void replay_show_table(struct replay *run)
 {
 	unsigned list = find_list(run);
 	const char *none = NULL;
-	bool good = true;
 	size_t count = 0;
 
 	if (list != LIST_COUNT) {
@@ -1209,7 +1195,7 @@ bool replay_show_table(struct replay *run)
 		show_idle(run);
 	else if (replay_shows_only(run, "collective")) {
 		count = count_collectives(run->recordings);
-		good = show_collectives(run);
+		show_collectives(run);
 		none = fsdp_recording_by_rank(run->recordings, 0)->collective_count == 0
 			       ? LISTS[OF_GROUPS].none
 			       : "no collective was matched with other ranks: one trace alone lists its own";
@@ -1220,22 +1206,21 @@ bool replay_show_table(struct replay *run)
 		none = "no regions: record_function(NAME) marks them";
 	}
 	if (none == NULL || count != 0)
-		return good;
+		return;
 	if (!run->totals.has_traces)
 		none = "SimpleProfiler records calls by type only: omit --by";
 	if (answer_has_output(run->run, "text"))
 		out_line(run->run->out, NULL, "%s", none);
 	else
 		run_note(run->run, "%s", none);
-	return good;
 }
 
 /* ---- all tables ---- */
 
-static bool list_costs(struct replay *replay)
+static void list_costs(struct replay *replay)
 {
-	replay->costs = calloc(replay->run_count + 1, sizeof *replay->costs);
-	for (size_t i = 0; replay->costs != NULL && i < replay->run_count; i++) {
+	replay->costs = run_memory(replay->run, replay->run_count, sizeof *replay->costs);
+	for (size_t i = 0; i < replay->run_count; i++) {
 		const struct fsdp_recordings *run =
 			fsdp_recordings_run(replay->recordings, i);
 		struct replay_cost *one = &replay->costs[i];
@@ -1246,20 +1231,20 @@ static bool list_costs(struct replay *replay)
 		if (strcmp(replay->options->advice, "no") != 0)
 			fsdp_recordings_loss(run, &one->cost, &one->loss);
 	}
-	return replay->costs != NULL;
 }
 
 bool replay_list(struct replay *replay)
 {
 	const struct fsdp_recordings *all = replay->recordings;
 
-	if (!list_types(replay) || !list_costs(replay))
-		return false;
+	list_types(replay);
+	list_costs(replay);
 	switch (find_list(replay)) {
 	case OF_STEPS:
 		return fsdp_recordings_steps(all, &replay->steps, &replay->step_count);
 	case OF_UNITS:
-		return list_units(replay);
+		list_units(replay);
+		return true;
 	case OF_GROUPS:
 		return fsdp_recordings_group(all, FSDP_ROWS_OF_GROUP, &replay->groups);
 	case OF_KERNELS:
@@ -1278,11 +1263,7 @@ bool replay_list(struct replay *replay)
 
 void replay_list_free(struct replay *replay)
 {
-	free(replay->types);
-	free(replay->costs);
 	free(replay->steps);
-	free(replay->units);
-	free(replay->changes);
 	free(replay->groups.items);
 	free(replay->classes.items);
 	free(replay->kernels.items);
