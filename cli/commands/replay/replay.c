@@ -875,7 +875,13 @@ static void release_replay(void *object)
 {
 	struct replay *replay = object;
 
-	replay_list_free(replay);
+	free(replay->steps);
+	free(replay->groups.items);
+	free(replay->classes.items);
+	free(replay->kernels.items);
+	free(replay->causes.items);
+	free(replay->idles.items);
+	free(replay->idle_kinds.items);
 	fsdp_replay_baseline_free(replay->baseline);
 	free(replay->comparison.rows);
 	fsdp_recordings_free(replay->before);

@@ -107,10 +107,8 @@ struct replay replay_run(const struct replay *replay, size_t nth);
 /* Whether --by asks for this table. */
 bool replay_shows_only(const struct replay *replay, const char *table);
 
-/* Fills the lists of *replay. False: out of memory; replay_list_free frees a part as
- * well. */
+/* Fills the lists of *replay. False: out of memory. */
 bool replay_list(struct replay *replay);
-void replay_list_free(struct replay *replay);
 
 /* The tables of --by that each run has for itself; that of types and that of ranks. */
 void replay_show_table(struct replay *run);

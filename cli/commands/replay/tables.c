@@ -192,50 +192,41 @@ const struct record replay_type_record = OBJECT_RECORD(TYPE, "type", "Calls of o
 	{ "ranks", LIST_AT(TYPE, type.ranks, type.rank_count, type_of_rank_record),
 		ALWAYS("The same by rank, for ranks that call it.") });
 
-/* The row `all` is of the wall clock, not of calls. */
+/* The row `all` is of the wall clock, and counts the steps on all ranks. */
+HAS(is_of_calls, TYPE, !text_is(text_of_span(one->type.name), text_of(SIX[0])))
+
 static struct value get_type(struct subject of)
 {
 	const TYPE *type = of.object;
 
-	return text_is(text_of_span(type->type.name), text_of(SIX[0]))
-		       ? value_word("wall time")
-		       : value_name(text_of_span(type->type.name));
+	return is_of_calls(of) ? value_name(text_of_span(type->type.name))
+			       : value_word("wall time");
 }
 
-/* Of the row `all` that is the number of steps on all ranks, not of calls. */
-static struct value get_calls(struct subject of)
-{
-	const TYPE *type = of.object;
-
-	return text_is(text_of_span(type->type.name), text_of(SIX[0]))
-		       ? value_absent()
-		       : value_count(type->type.times.count);
-}
-
-static const struct record type_row_record =
-	RECORD_OF(RECORD_OBJECT, TYPE, { "type", NAME_AT(TYPE, type.name), FOR_PROGRAMS },
-		{ "type", GET(FIELD_NAME, get_type), FOR_PEOPLE },
-		{ "run", COUNT_AT(TYPE, run), OF_RUNS },
-		{ "count", COUNT_AT(TYPE, type.times.count), FOR_PROGRAMS },
-		{ "calls", GET(FIELD_COUNT, get_calls), FOR_PEOPLE },
-		{ "sum_ns", NS_AT(TYPE, type.times.sum_ns), .label = "total ms" },
-		{ "rank_mean_ns", NS_AT(TYPE, mean_ns), .label = "per rank", OF_RANKS },
-		{ "rank_min_ns", NS_AT(TYPE, min.ns), FOR_PROGRAMS },
-		{ "min_rank", INTEGER_AT(TYPE, min.rank), FOR_PROGRAMS },
-		{ "min (rank)", CHARS_AT(TYPE, min.text), IF_SET(TYPE, min.text[0]),
-			OF_RANKS, FOR_PEOPLE, .right = true },
-		{ "rank_max_ns", NS_AT(TYPE, max.ns), FOR_PROGRAMS },
-		{ "max_rank", INTEGER_AT(TYPE, max.rank), FOR_PROGRAMS },
-		{ "max (rank)", CHARS_AT(TYPE, max.text), IF_SET(TYPE, max.text[0]),
-			OF_MOST, FOR_PEOPLE, .right = true },
-		{ "min_ns", NS_AT(TYPE, type.times.min_ns), .label = "min", OF_CALLS },
-		{ "p50_ns", NS_AT(TYPE, type.times.p50_ns), .label = "p50", OF_CALLS },
-		{ "p95_ns", NS_AT(TYPE, type.times.p95_ns), .label = "p95", OF_CALLS },
-		{ "max_ns", NS_AT(TYPE, type.times.max_ns), .label = "max", OF_CALLS },
-		{ "percent_of_all", SHARE_AT(TYPE, percent), .null = true,
-			.label = "% of wall", .digits = 1, NOT_OF_RUN_CALLS },
-		{ "of run 1", SHARE_AT(TYPE, ratio), .digits = 2, .times = true, OF_RUNS,
-			FOR_PEOPLE });
+static const struct record type_row_record = RECORD_OF(RECORD_OBJECT, TYPE,
+	{ "type", NAME_AT(TYPE, type.name), FOR_PROGRAMS },
+	{ "type", GET(FIELD_NAME, get_type), FOR_PEOPLE },
+	{ "run", COUNT_AT(TYPE, run), OF_RUNS },
+	{ "count", COUNT_AT(TYPE, type.times.count), FOR_PROGRAMS },
+	{ "calls", COUNT_AT(TYPE, type.times.count), .has = is_of_calls, FOR_PEOPLE },
+	{ "sum_ns", NS_AT(TYPE, type.times.sum_ns), .label = "total ms" },
+	{ "rank_mean_ns", NS_AT(TYPE, mean_ns), .label = "per rank", OF_RANKS },
+	{ "rank_min_ns", NS_AT(TYPE, min.ns), FOR_PROGRAMS },
+	{ "min_rank", INTEGER_AT(TYPE, min.rank), FOR_PROGRAMS },
+	{ "min (rank)", CHARS_AT(TYPE, min.text), IF_SET(TYPE, min.text[0]), OF_RANKS,
+		FOR_PEOPLE, .right = true },
+	{ "rank_max_ns", NS_AT(TYPE, max.ns), FOR_PROGRAMS },
+	{ "max_rank", INTEGER_AT(TYPE, max.rank), FOR_PROGRAMS },
+	{ "max (rank)", CHARS_AT(TYPE, max.text), IF_SET(TYPE, max.text[0]), OF_MOST,
+		FOR_PEOPLE, .right = true },
+	{ "min_ns", NS_AT(TYPE, type.times.min_ns), .label = "min", OF_CALLS },
+	{ "p50_ns", NS_AT(TYPE, type.times.p50_ns), .label = "p50", OF_CALLS },
+	{ "p95_ns", NS_AT(TYPE, type.times.p95_ns), .label = "p95", OF_CALLS },
+	{ "max_ns", NS_AT(TYPE, type.times.max_ns), .label = "max", OF_CALLS },
+	{ "percent_of_all", SHARE_AT(TYPE, percent), .null = true, .label = "% of wall",
+		.digits = 1, NOT_OF_RUN_CALLS },
+	{ "of run 1", SHARE_AT(TYPE, ratio), .digits = 2, .times = true, OF_RUNS,
+		FOR_PEOPLE });
 
 static bool is_shown(const TYPE *type, bool regions)
 {
@@ -808,8 +799,6 @@ static const char *cause_meaning(unsigned number)
 #define ROW struct fsdp_row
 HAS(is_communication, ROW, one->key.kind == FSDP_KERNEL_COMMUNICATION)
 
-/* If it is long, without its parameters, and cut in the middle, for shapes and layouts
- * are at the end. */
 struct text replay_shorten(struct fsdp_span name, char buffer[REPLAY_SCRATCH])
 {
 	static const char *const common[] = { "void ", "at::native::" };
@@ -1259,17 +1248,6 @@ bool replay_list(struct replay *replay)
 	default:
 		return true;
 	}
-}
-
-void replay_list_free(struct replay *replay)
-{
-	free(replay->steps);
-	free(replay->groups.items);
-	free(replay->classes.items);
-	free(replay->kernels.items);
-	free(replay->causes.items);
-	free(replay->idles.items);
-	free(replay->idle_kinds.items);
 }
 
 void replay_put_rows(struct replay *replay)
