@@ -50,8 +50,6 @@ struct snapshots {
 	const struct memory_row *row; /* in hand */
 	struct memory_moment *moments;
 	size_t moment_count;
-	struct fsdp_recordings *before; /* of --compare */
-	struct trace_paths paths;       /* which is of these */
 	struct growth *growth;
 	size_t growth_count;
 };
@@ -570,15 +568,16 @@ static bool read_growth(struct snapshots *all, struct fsdp_error **ret_error)
 {
 	const struct fsdp_recording_options options = replay_reads_earlier(all->replay);
 	const char *path = all->replay->options->compare.items[0];
+	struct trace_paths *paths = &all->replay->compared_paths;
 	struct memory_row *before;
 	size_t count = 0;
 
-	trace_paths_add(&all->paths, path);
-	if (!fsdp_recordings_read((const char *const *)all->paths.items, all->paths.count,
-		    &options, &all->before, ret_error))
+	trace_paths_add(paths, path);
+	if (!fsdp_recordings_read((const char *const *)paths->items, paths->count,
+		    &options, &all->replay->before, ret_error))
 		return false;
 	all->growth = run_memory(all->replay->run, all->count, sizeof *all->growth);
-	before = list_rows(all->replay->run, all->before, &count);
+	before = list_rows(all->replay->run, all->replay->before, &count);
 	for (size_t i = 0, j; i < all->count; i++) {
 		const struct memory_row *now = &all->rows[i], *then;
 		struct growth *one = &all->growth[all->growth_count];
@@ -742,13 +741,6 @@ static bool is_answerable(const struct replay *replay)
 	return true;
 }
 
-static void release_snapshots(void *object)
-{
-	struct snapshots *all = object;
-
-	fsdp_recordings_free(all->before);
-}
-
 bool replay_memory(struct replay *replay, struct fsdp_error **ret_error)
 {
 	struct snapshots *all;
@@ -758,7 +750,6 @@ bool replay_memory(struct replay *replay, struct fsdp_error **ret_error)
 		return true;
 	all = run_memory(replay->run, 1, sizeof *all);
 	all->replay = replay;
-	run_owns(replay->run, all, release_snapshots);
 	all->rows = list_rows(replay->run, replay->recordings, &all->count);
 	note_rows(all);
 	list_moments(all);
