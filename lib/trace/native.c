@@ -1132,7 +1132,8 @@ static bool add_handle_event(struct handles *handles, const struct json_line *re
 			handles->in_iteration < handles->pre.count)
 			handles->order->stopped_early++;
 		handles->iter++;
-		handles->in_iteration = 0;
+		handles->in_iteration = handles->in_forward = 0;
+		handles->forward++;
 		handles->post_begin = handles->post.count;
 		if (handles->checks)
 			handles->cursor = 0;
