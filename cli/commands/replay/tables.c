@@ -759,9 +759,8 @@ static void list_units(struct replay *replay)
 
 /* ---- what the library adds up by key: groups, kernels, idle times ---- */
 
-enum {
-	LEAST_IDLE = 5, /* percent of the time: less needs no advice */
-};
+/* Percent of the time, and of the idle time that a cause takes: less needs no advice. */
+enum { LEAST_IDLE = 5 };
 
 static const struct {
 	const char *word, *means, *advice;
@@ -1130,10 +1129,12 @@ static void show_idle(struct replay *run)
 	show_rows(run, OF_CAUSES, 0, INT64_MAX, NULL);
 	out_line(run->run->out, NULL, "%s", "");
 	show_rows(run, OF_IDLES, 0, replay_most_rows(run, REPLAY_ROWS), NULL);
-	if (worst != NULL && run->costs[run->nth - 1].cost.idle >= LEAST_IDLE &&
+	if (worst != NULL && worst->share >= LEAST_IDLE &&
+		run->costs[run->nth - 1].cost.idle >= LEAST_IDLE &&
 		fsdp_recordings_are_complete(run->recordings) &&
 		strcmp(run->options->advice, "no") != 0)
-		out_line(run->run->out, NULL, "most idle: %s (%.0f %%): %s",
+		out_line(run->run->out, NULL, "most idle%s: %s (%.0f %%): %s",
+			worst == kinds ? "" : " with a remedy",
 			CAUSES[worst->key.kind].word, worst->share,
 			CAUSES[worst->key.kind].advice);
 }

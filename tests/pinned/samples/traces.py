@@ -199,6 +199,18 @@ def gaps_of_each_cause(folder):
 
 
 @sample
+def gaps_that_launched_work_leaves(folder):
+    """The second kernel starts 600 us after its launch; the host takes 20 us before the third one."""
+    trace(folder, "t.json", [
+        step(1, 0, 1000),
+        runtime("cudaLaunchKernel", 0, 10, 1), runtime("cudaLaunchKernel", 10, 10, 2),
+        runtime("cudaLaunchKernel", 800, 10, 3),
+        kernel("a", 10, 100, correlation=1), kernel("b", 710, 90, correlation=2),
+        kernel("c", 810, 190, correlation=3),
+    ])
+
+
+@sample
 def kernels_with_names_of_1_to_150_characters(folder):
     trace(folder, "t.json", [kernel("0" * length, length * 10, 5, stream=7) for length in range(1, 151)]
           + [kernel("last", 2000, 5)])
