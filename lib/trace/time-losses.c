@@ -639,7 +639,7 @@ void fsdp_recordings_loss(const struct fsdp_recordings *run, const struct fsdp_c
 	} else if (cost->idle >= LEAST_LOSS && cost->idle >= cost->exposed) {
 		set_loss(loss, "idle", cost->idle);
 		append(loss,
-			"idle (%.0f %%): the GPU waits for the host; look for data loading",
+			"idle (%.0f %%): --by=idle lists the causes, such as data loading",
 			cost->idle);
 		/* The GPU may work at that time: --by=idle shows how much of it is idle.
 		 */
