@@ -1064,7 +1064,7 @@ static void check_parts(struct fsdp_reading *reading, const struct trainer *trai
 			lack(reading, "optimizer.pt", FSDP_WARNING,
 				"optimizer.pt is missing: on resume the step continues, but optimizer and scheduler restart (Trainer loads both or none)");
 		else if (!trainer->is_deepspeed && !optimizer)
-			lack(reading, NULL, FSDP_NOTE,
+			lack(reading, NULL, random ? FSDP_WARNING : FSDP_NOTE,
 				random ? "optimizer.pt and scheduler.pt are missing: a resume keeps the step and the weights, and starts the optimizer and the schedule with fresh state"
 				       : "only the model was saved (save_only_model): optimizer.pt, scheduler.pt and rng_state.pth are missing; a resume keeps the step and the weights, and restarts the optimizer and the schedule");
 		if (!random && (trainer->is_deepspeed || optimizer || scheduler))

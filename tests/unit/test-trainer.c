@@ -216,7 +216,7 @@ static void what_a_resume_lacks_is_told(void **state)
 	folder_write("trainer_state.json", "{}", 2);
 	expect_lack("n : only the model was saved");
 	folder_write("rng_state.pth", "\x80\x02N.", 4);
-	expect_lack("n : optimizer.pt and schedul");
+	expect_lack("w : optimizer.pt and schedul");
 	folder_write("scheduler.pt", "\x80\x02}.", 4);
 	expect_lack("w optimizer.pt: optimizer.pt is missing:");
 	folder_write("optimizer.pt", "\x80\x02}.", 4);
