@@ -464,7 +464,7 @@ bool fsdp_load_misses(struct fsdp_loading *loading)
 						"fsdp-inspect export --strip=%.256s -o OUT %s",
 						prefix, loading->path)
 				      : fsdp_load_report(loading, 3,
-						"rename the tensors: with the prefix %.256s",
+						"put %.256s before the names that the model does not have",
 						prefix);
 	}
 	return true;
@@ -522,10 +522,10 @@ static bool is_of_other_size(struct fsdp_loading *loading)
 			fits = item->dims == wanted->dims;
 			for (uint32_t d = 0; d < item->dims && fits; d++) {
 				if (item->shape[d] == wanted->shape[d])
-					/* Rows of a vocabulary that some tensors have,
-					 * and some not. */
-					fits = !only_more || d != 0 ||
-					       item->shape[d] != due;
+					/* A size that some tensors have, and some
+					 * not; of a vocabulary its rows. */
+					fits = item->shape[d] != due ||
+					       (only_more && d != 0);
 				else if (wanted->shape[d] != due ||
 					 (found != 0 && item->shape[d] != found))
 					fits = false;

@@ -192,7 +192,7 @@ DONE = [
     (r"move (the index) elsewhere, then run: (.*)$", moved), (r"move (\S+\.json) away", moved),
     (r"rename (\S+) to (\S+)$", lambda args, copy, found: os.rename(os.path.join(copy, found[1]), os.path.join(copy, found[2]))),
     (r"rename the tensors: without the prefix (\S+)$", renamed(lambda name, found: name.removeprefix(found[1]))),
-    (r"rename the tensors: with the prefix (\S+)$", renamed(lambda name, found: name if name.startswith(("lm_head", found[1])) else found[1] + name)),
+    (r"put (\S+) before the names that the model does not have$", renamed(lambda name, found: name if name.startswith(("lm_head", found[1])) else found[1] + name)),
     (r'.*remove "([^"]*)" from the names', renamed(lambda name, found: name.replace(found[1], ""))),
     (r'remove one "([^"]*)" from the names', renamed(lambda name, found: name.replace(found[1], "", 1))),
     (r'insert "([^"]*)" (?:before|at the start of) all names', renamed(lambda name, found: found[1] + name)),

@@ -48,7 +48,8 @@ def models_of_transformers(folder):
 
 @sample
 def encoders_without_a_head(folder):
-    """A BertModel; without a part of its pooler; with a class of its own code, without its pooler."""
+    """A BertModel; without a part of its pooler; with a class of its own code, without its pooler; with a row more in one weight;
+    with names of layers that are cut."""
     shapes = {f"embeddings.{name}_embeddings.weight": [rows, 2] for name, rows in {"word": 4, "position": 3, "token_type": 2}.items()}
     layers = {"attention.self.query": [2, 2], "attention.self.key": [2, 2], "attention.self.value": [2, 2],
               "attention.output.dense": [2, 2], "intermediate.dense": [6, 2], "output.dense": [2, 6],
@@ -59,10 +60,14 @@ def encoders_without_a_head(folder):
     config = {"model_type": "bert", "architectures": ["BertModel"], "dtype": "float32", "vocab_size": 4, "hidden_size": 2, "intermediate_size": 6,
               "num_hidden_layers": 1, "num_attention_heads": 1, "max_position_embeddings": 3, "type_vocab_size": 2}
     own = {"architectures": ["OwnBertModel"], "auto_map": {"AutoModel": "own.OwnBertModel"}}
-    for place, lacking, more in (("whole", "none", {}), ("part", "pooler.dense.bias", {}), ("own", "pooler", own)):
+    wide = shapes | {"encoder.layer.0.intermediate.dense.weight": [7, 2]}
+    cut = {name.removeprefix("encoder."): shape for name, shape in shapes.items()}
+    for place, stored, lacking, more in (
+            ("whole", shapes, "none", {}), ("part", shapes, "pooler.dense.bias", {}), ("own", shapes, "pooler", own),
+            ("wide", wide, "none", {}), ("cut", cut, "none", {})):
         folder.json(place + "/config.json", config | more)
         folder.write(place + "/model.safetensors", safetensors({
-            name: ("F32", shape, bytes(4 * math.prod(shape))) for name, shape in shapes.items() if not name.startswith(lacking)}))
+            name: ("F32", shape, bytes(4 * math.prod(shape))) for name, shape in stored.items() if not name.startswith(lacking)}))
 
 
 @sample
