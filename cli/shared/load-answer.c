@@ -188,15 +188,17 @@ static void fill_loader(
 
 /* Whether an error says of the stored tensors that they are not those of the model. No
  * rule of the loader is about the same: pickles, what differs from --expect, several sets
- * of weights, where the index has a name, tied weights. DCP looks at the length of each
- * item that it reads, and reads none without elements; the names of the model are
- * compared with those of the files, not of the index. */
+ * of weights, tied weights. DCP looks at the length of each item that it reads, and reads
+ * none without elements; the names of the model are compared with those of the files, not
+ * of the index. Some files next to the weights are not needed. */
 static bool forbids_loads(const struct finding *finding, const char *loader)
 {
 	static const struct {
-		const char *rule, *loader; /* NULL: any */
-	} checked[] = { { "FI1012", NULL }, { "FI1061", "accelerate" },
-		{ "FI1095", NULL }, { "FI1060", "hf" }, { "FI1004", "dcp" } };
+		const char *rule, *loader, *file; /* NULL: any */
+	} checked[] = { { "FI1012" }, { "FI1061", "accelerate" }, { "FI1095" },
+		{ "FI1060", "hf" }, { "FI1004", "dcp" },
+		{ .file = "generation_config.json" }, { NULL, "hf", "training_args.bin" },
+		{ NULL, "trainer", "training_args.bin" } };
 	const struct fsdp_rule *rule = fsdp_rule_find(finding->rule);
 
 	if (finding->severity != SEVERITY_ERROR || rule == NULL || rule_is_limit(rule) ||
@@ -205,10 +207,13 @@ static bool forbids_loads(const struct finding *finding, const char *loader)
 		strcmp(rule->category, "between") == 0)
 		return false;
 	for (size_t i = 0; i < sizeof checked / sizeof *checked; i++)
-		if (strcmp(checked[i].rule, rule->id) == 0 &&
+		if ((checked[i].rule == NULL || strcmp(checked[i].rule, rule->id) == 0) &&
 			(checked[i].loader == NULL ||
 				strcmp(checked[i].loader, loader) == 0) &&
-			(strcmp(rule->id, "FI1004") != 0 || finding->affected_count == 1))
+			(checked[i].file != NULL
+					? text_is(finding->file, text_of(checked[i].file))
+					: strcmp(rule->id, "FI1004") != 0 ||
+						  finding->affected_count == 1))
 			return false;
 	return true;
 }

@@ -888,10 +888,8 @@ static bool has_no_member(struct fsdp_loading *loading)
 
 static bool limits_layers_of_text(struct fsdp_loading *loading)
 {
-	const struct adapter *adapter = loading->own;
-
-	return setting(adapter, "target_modules").text.size != 0 &&
-	       setting(adapter, "layers_to_transform").kind != FSDP_TOKEN_NONE;
+	return fsdp_load_text(loading, CONFIG_FILE, "target_modules").size != 0 &&
+	       setting(loading->own, "layers_to_transform").kind != FSDP_TOKEN_NONE;
 }
 
 /* Word 4: what helps: only if both matrices of all modules have this rank, and none could
