@@ -62,7 +62,10 @@ class Tables:
         shape = "" if shape == "scalar" else shape
         facts = f"{self.bits(rest, '+')}, {self.bits(rest, '-')}"
         for key, value in (word.split("=") for word in rest if word[0] not in "+-"):
-            facts += f", .{key} = {dict(tie='', expert='FSDP_LOAD_EXPERT_')[key]}{value.upper()}"
+            if key == "memory":
+                facts += f", .memory = {json.dumps(value.replace('@', layer))}"
+            else:
+                facts += f", .{key} = {dict(tie='', expert='FSDP_LOAD_EXPERT_')[key]}{value.upper()}"
         for text in expand(name.replace("@", layer).replace("^", prefix)):
             both = text.endswith(".*")
             yield f"{{ {json.dumps(text[:-1] + 'weight' if both else text)}, {json.dumps(shape)}, {facts} }}"

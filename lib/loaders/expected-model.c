@@ -52,11 +52,12 @@ enum sharing {
 	OPTIONAL, /* a buffer that has its value without a file */
 };
 
-/* A tensor; its name contains %L and so on. */
+/* A tensor; its names contain %L and so on. */
 struct row {
 	const char *name, *shape;
 	uint32_t when, unless;
 	uint8_t tie, expert;
+	const char *memory; /* its name in memory; NULL: the same */
 };
 
 struct model_family {
@@ -220,6 +221,40 @@ static bool read_flags(struct building *building)
 
 /* ---- adding ---- */
 
+static struct fsdp_span write_name(
+	char text[NAME_BYTES], const char *name, int64_t layer, int64_t expert)
+{
+	size_t size = 0;
+
+	for (const char *at = name; *at != '\0'; at++)
+		if (*at == '%')
+			size += (size_t)snprintf(text + size, NAME_BYTES - size, "%lld",
+				(long long)(*++at == 'E' ? expert : layer));
+		else
+			text[size++] = *at;
+	return fsdp_span(text, size);
+}
+
+/* Whether the weights have this name in memory, with the prefix of the base model or
+ * without it, for a loader that takes it. */
+static bool takes_from_memory(
+	struct fsdp_loading *loading, const char *of, int64_t layer, int64_t expert)
+{
+	const struct fsdp_checkpoint *checkpoint =
+		loading->weights != NULL && !loading->is_before_5
+			? fsdp_load_opened(loading)
+			: NULL;
+	char text[NAME_BYTES];
+	struct fsdp_span name;
+
+	if (checkpoint == NULL || of == NULL)
+		return false;
+	name = write_name(text, of, layer, expert);
+	return fsdp_tensor_find(checkpoint, name) != FSDP_NONE ||
+	       (fsdp_span_behind(name, loading->base_prefix, &name) &&
+		       fsdp_tensor_find(checkpoint, name) != FSDP_NONE);
+}
+
 /* Adds a tensor of a layer. False: its shape is not known. */
 static bool add(
 	struct building *building, const struct row *row, int64_t layer, int64_t expert)
@@ -240,7 +275,6 @@ static bool add(
 	int64_t shape[DIMS], *kept;
 	char text[NAME_BYTES];
 	struct fsdp_span name;
-	size_t size = 0;
 	uint32_t dims = 0;
 
 	for (const char *at = row->shape; *at != '\0'; at += *at == ',') {
@@ -250,13 +284,10 @@ static bool add(
 	}
 	if (building->count++, !building->keeps)
 		return true;
-	for (const char *at = row->name; *at != '\0'; at++)
-		if (*at == '%')
-			size += (size_t)snprintf(text + size, sizeof text - size, "%lld",
-				(long long)(*++at == 'E' ? expert : layer));
-		else
-			text[size++] = *at;
-	name = fsdp_span(text, size);
+	name = write_name(text,
+		takes_from_memory(loading, row->memory, layer, expert) ? row->memory
+								       : row->name,
+		layer, expert);
 	if ((building->flags & BARE) != 0)
 		(void)fsdp_span_behind(name, building->of->family->prefix, &name);
 	kept = FSDP_TAKE(loading->arena, kept, DIMS);
@@ -273,23 +304,25 @@ static bool add(
 	return true;
 }
 
+static bool has_row(const struct building *building, const struct row *row)
+{
+	return (row->when & ~(uint32_t)JOINED & ~building->flags) == 0 &&
+	       (row->unless & building->flags) == 0;
+}
+
 /* From 5 on transformers keeps all experts of a layer in two tensors, and takes those
  * from a file as it takes single ones. */
-static bool are_joined(struct fsdp_loading *loading, int64_t layer)
+static bool are_joined(const struct building *building, int64_t layer)
 {
-	static const char *const parts[] = { "gate_up_proj", "down_proj" };
-	const struct fsdp_checkpoint *checkpoint =
-		loading->weights != NULL && !loading->is_before_5
-			? fsdp_load_opened(loading)
-			: NULL;
+	const struct model_family *family = building->of->family;
 	bool is_joined = false;
-	char name[NAME_BYTES];
 
-	for (size_t i = 0; i < FSDP_COUNT(parts) && checkpoint != NULL; i++) {
-		snprintf(name, sizeof name, "model.layers.%lld.mlp.experts.%s",
-			(long long)layer, parts[i]);
-		is_joined |=
-			fsdp_tensor_find(checkpoint, fsdp_span_text(name)) != FSDP_NONE;
+	for (size_t i = 0; i < family->row_count && !is_joined; i++) {
+		const struct row *row = &family->rows[i];
+		is_joined = (row->when & JOINED) != 0 && has_row(building, row) &&
+			    (takes_from_memory(building->loading, row->name, layer, 0) ||
+				    takes_from_memory(
+					    building->loading, row->memory, layer, 0));
 	}
 	return is_joined;
 }
@@ -302,12 +335,11 @@ static bool add_row(struct building *building, const struct row *row)
 	int64_t experts = strstr(row->name, "%E") != NULL ? building->sizes['E'] : 1;
 	bool is_either = ((row->when | row->unless) & JOINED) != 0;
 
-	if ((row->when & ~(uint32_t)JOINED & ~building->flags) != 0 ||
-		(row->unless & building->flags) != 0)
+	if (!has_row(building, row))
 		return true;
 	for (int64_t layer = 0; layer < layers; layer++) {
-		if (is_either && are_joined(building->loading, layer) !=
-					 ((row->when & JOINED) != 0))
+		if (is_either &&
+			are_joined(building, layer) != ((row->when & JOINED) != 0))
 			continue;
 		for (int64_t expert = 0; expert < experts; expert++)
 			if (!add(building, row, layer, expert))

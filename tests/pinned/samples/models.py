@@ -266,3 +266,27 @@ def t5_with_a_head_of_its_own(folder):
             "vocab_size": 4, "d_model": 2, "d_ff": 3, "d_kv": 2, "num_heads": 1, "num_layers": 1, "num_decoder_layers": 1,
             "feed_forward_proj": "gated-gelu", "tie_word_embeddings": false}""")
         shapes.pop("lm_head", None)
+
+
+@sample
+def experts_with_names_in_memory(folder):
+    """Mixtral as saved; with names in memory, joined and single; with one of them missing. The same of GraniteMoe. Tried: 5.24.0."""
+    sizes = {"vocab_size": 4, "hidden_size": 2, "intermediate_size": 3, "num_hidden_layers": 1, "num_attention_heads": 1,
+             "num_key_value_heads": 1, "num_local_experts": 2, "dtype": "float32", "tie_word_embeddings": False}
+    layer = "model.layers.0."
+    attention = {f"{layer}self_attn.{name}_proj.weight": [2, 2] for name in "qkvo"}
+    norms = {f"{name}.weight": [2] for name in (layer + "input_layernorm", layer + "post_attention_layernorm", "model.norm")}
+    common = attention | norms | {"model.embed_tokens.weight": [4, 2], "lm_head.weight": [4, 2]}
+    experts = {f"experts.{expert}.w{matrix}.weight": [2, 3] if matrix == 2 else [3, 2] for expert in (0, 1) for matrix in (1, 2, 3)}
+    joined = {"experts.gate_up_proj": [2, 6, 2], "experts.down_proj": [2, 2, 3]}
+    router = {"gate.weight": [2, 2]}
+    granite = {"input_linear.weight": [2, 6, 2], "output_linear.weight": [2, 2, 3], "router.layer.weight": [2, 2]}
+    for place, kind, module, mlp in (
+            ("saved", "Mixtral", "block_sparse_moe", router | experts), ("single", "Mixtral", "mlp", router | experts),
+            ("joined", "Mixtral", "mlp", router | joined), ("part", "Mixtral", "mlp", joined),
+            ("granite", "GraniteMoe", "block_sparse_moe", granite),
+            ("granite-joined", "GraniteMoe", "block_sparse_moe", joined | {"router.weight": [2, 2]})):
+        shapes = common | {f"{layer}{module}.{name}": shape for name, shape in mlp.items()}
+        folder.json(place + "/config.json", sizes | {"model_type": kind.lower(), "architectures": [kind + "ForCausalLM"]})
+        folder.write(place + "/model.safetensors", safetensors(
+            {name: ("F32", shape, bytes(4 * math.prod(shape))) for name, shape in shapes.items()}, format="pt"))
