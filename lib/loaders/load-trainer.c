@@ -304,6 +304,24 @@ bool fsdp_load_has_other_optimizer(struct fsdp_loading *loading)
 
 /* ---- rules ---- */
 
+/* PEFT looks for no name of LoRA that a wrapper changed. */
+static bool has_wrapped_adapter(struct fsdp_loading *loading)
+{
+	const struct fsdp_load_tensors *stored;
+
+	if (loading->weights == NULL ||
+		!fsdp_span_begins(
+			fsdp_span_text(loading->weights), FSDP_SPAN("adapter_model.")))
+		return false;
+	stored = fsdp_load_list_all(loading);
+	for (size_t i = 0; i < stored->count; i++)
+		if (fsdp_span_has_any(stored->items[i].name, ".lora_A. .lora_B.") &&
+			(fsdp_span_begins(stored->items[i].name, FSDP_SPAN("module.")) ||
+				fsdp_span_has_any(stored->items[i].name, "_orig_mod.")))
+			fsdp_load_name(loading, stored->items[i].name);
+	return loading->all_names > 0;
+}
+
 #define NO_WEIGHTS "the directory has no weights"
 #define STATE .lacks = "trainer_state.json"
 
@@ -345,6 +363,9 @@ static const struct fsdp_load_rule rules[] = {
 	FSDP_NOT_JUDGED(UNKNOWN_MODEL, fsdp_load_has_no_model, .when = MODEL),
 	FSDP_REFUSES(SHAPE, fsdp_load_is_misshaped, .when = MODEL),
 	FSDP_DIFFERS(MISSING_TENSOR, fsdp_load_misses, .when = MODEL),
+	FSDP_DIFFERS(OTHER_NAMES, has_wrapped_adapter,
+		"{0} is not a name of the adapter: its tensors keep their initial values",
+		FSDP_NO_FIX, .when = PLAIN),
 	FSDP_DIFFERS(SHAPE, fsdp_load_has_other_optimizer, .when = PLAIN,
 		.text = "optimizer.pt", FSDP_OTHER_OPTIMIZER),
 	FSDP_DIFFERS(OPTIMIZER, .unless = DEEPSPEED | OPTIMIZER,

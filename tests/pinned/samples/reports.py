@@ -174,6 +174,17 @@ def adapters_with_an_empty_head_and_with_a_whole_one(folder):
 
 
 @sample
+def adapters_of_a_trainer_with_and_without_a_wrapper(folder):
+    for title, prefix in {"own": "", "wrapped": "module."}.items():
+        folder.copy("optimizer-ids/trainer/checkpoint", title)
+        folder.remove(f"{title}/model.safetensors")
+        folder.remove(f"{title}/config.json")
+        folder.write(f"{title}/adapter_model.safetensors", safetensors({
+            f"{prefix}base_model.model.l.q_proj.lora_{side}.weight": ("F32", shape, bytes(32))
+            for side, shape in (("A", [2, 4]), ("B", [4, 2]))}, format="pt"))
+
+
+@sample
 def adapters_with_wrapped_names_of_a_whole_module(folder):
     """As bias "all" saves it, with all names twice; and with those of the wrapper alone."""
     pair = {f"base_model.model.l.q_proj.lora_{side}.weight": ("F32", shape, bytes(32))
