@@ -391,11 +391,11 @@ static const struct fsdp_load_rule rules[] = {
 			"quantization_config in config.json has no quant_method, and the weights are not quantized",
 		.fix = "remove quantization_config from config.json"),
 	FSDP_REFUSES(MISSING_FILE, fsdp_load_lacks_shard),
-	FSDP_REFUSES(DAMAGED_FILE, fsdp_load_is_damaged),
 	FSDP_REFUSES(UNSAFE_GLOBAL, fsdp_load_weights_refuse_global, .since = "5"),
 	FSDP_REFUSES(UNSAFE_GLOBAL, fsdp_load_weights_refuse_global, NULL, FSDP_NO_FIX,
 		.until = "5"),
 	FSDP_REFUSES(UNSAFE_PICKLE, fsdp_load_weights_refuse_opcode),
+	FSDP_REFUSES(DAMAGED_FILE, fsdp_load_is_damaged),
 	FSDP_REFUSES(
 		NO_STATE_DICT, rejects_root, .when = FSDP_LOAD_NO_DICT, .since = "5"),
 	FSDP_NOT_JUDGED(

@@ -158,11 +158,11 @@ struct fsdp_load_rule {
  * tensors, and of those that choose one of several sets. */
 #define FSDP_READS_WEIGHTS(facts)                                                       \
 	FSDP_REFUSES(MISSING_FILE, fsdp_load_lacks_shard, .when = facts),               \
-		FSDP_REFUSES(DAMAGED_FILE, fsdp_load_is_damaged, .when = facts),        \
 		FSDP_REFUSES(                                                           \
 			UNSAFE_GLOBAL, fsdp_load_weights_refuse_global, .when = facts), \
 		FSDP_REFUSES(                                                           \
-			UNSAFE_PICKLE, fsdp_load_weights_refuse_opcode, .when = facts)
+			UNSAFE_PICKLE, fsdp_load_weights_refuse_opcode, .when = facts), \
+		FSDP_REFUSES(DAMAGED_FILE, fsdp_load_is_damaged, .when = facts)
 #define FSDP_TAKES_DICT(facts)                                                         \
 	FSDP_REFUSES(NO_STATE_DICT, .when = (facts) | FSDP_LOAD_NO_DICT),              \
 		FSDP_NOT_JUDGED(NO_STATE_DICT, .when = (facts) | FSDP_LOAD_OTHER_ROOT, \

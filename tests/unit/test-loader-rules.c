@@ -191,8 +191,8 @@ static void folders_of_accelerate(void **state)
 				"pytorch_model.bin", SAVED("cmine\nSettings\n")) },
 			.expected = "refuses unsafe-global", .cure = "" },
 		{ "accelerate", .files = { TEXT("pytorch_model.bin", POINTER) },
-			.expected = "refuses damaged-file",
-			.says = "this is a Git LFS pointer" },
+			.expected = "refuses unsafe-pickle",
+			.says = "pytorch_model.bin: neither a zip archive nor a pickle" },
 		{ "accelerate", .files = { TEXT("pytorch_model.bin", OF_BYTES) },
 			.expected = "not_judged no-state-dict" },
 		{ "accelerate", .files = { STATE, TEXT("pytorch_model.bin", CUT) },
@@ -380,8 +380,8 @@ static void pickles_that_transformers_refuses(void **state)
 		{ "hf", "4.57", { GPT2, TEXT("pytorch_model.bin", NAMESPACE) },
 			.expected = "refuses unsafe-global", .cure = "" },
 		{ "hf", "4.57", { GPT2, TEXT("pytorch_model.bin", POINTER) },
-			.expected = "refuses damaged-file",
-			.says = "this is a Git LFS pointer" },
+			.expected = "refuses unsafe-pickle",
+			.says = "pytorch_model.bin: neither a zip archive nor a pickle" },
 	};
 
 	(void)state;
