@@ -244,6 +244,8 @@ enum {
 	WRAPPERS = FSDP_COUNT(wrappers),
 	OF_COMPILE = 0,
 	OF_PARALLEL,
+	OF_FSDP = 4,
+	OF_CHECKPOINTING,
 	OF_PEFT = WRAPPERS - 1,
 	AVERAGES = 8
 };
@@ -253,10 +255,16 @@ struct wrapped {
 	struct fsdp_kept names[WRAPPERS];
 	struct fsdp_kept first[WRAPPERS]; /* of the first, what load_state_dict gets */
 	size_t leading[WRAPPERS];         /* names that begin with it */
+	/* All wrappers at the beginning of the first such name, after its container. */
+	char chain[FSDP_SHOWN];
+	size_t container_size; /* of these characters */
+	size_t chained;        /* names that begin so */
+	size_t outer;          /* names outside of any container */
 	/* Containers of torch.optim.swa_utils.AveragedModel, which is loaded as it is. */
 	struct fsdp_kept averages;
 	size_t all;
 	bool has_lora; /* not merged, which complete-adapters.c reports with these names */
+	bool is_own;   /* module. may be part of the names of the model */
 	bool has_whole; /* modules_to_save, which are stored twice */
 };
 
@@ -297,13 +305,50 @@ static bool is_average(const struct wrapped *wrapped, struct fsdp_span container
 	return false;
 }
 
+static size_t wrapper_of(struct fsdp_span segment)
+{
+	size_t i = 0;
+
+	while (i < OF_PEFT && !fsdp_span_is(segment, wrappers[i].segment))
+		i++;
+	return i;
+}
+
+/* Reads the wrappers that this name begins with, after the container of the key. */
+static void read_chain(
+	struct wrapped *wrapped, struct fsdp_span raw, struct fsdp_span key)
+{
+	size_t size = raw.size - key.size;
+
+	for (;;) {
+		struct fsdp_span segment =
+			fsdp_span_first(fsdp_span(raw.data + size, raw.size - size), '.');
+
+		size_t wrapper = wrapper_of(segment);
+
+		if (wrapper == OF_PEFT || size + segment.size == raw.size ||
+			(wrappers[wrapper].only_first &&
+				(wrapped->is_own ||
+					is_average(
+						wrapped, fsdp_span(raw.data,
+								 raw.size - key.size)))))
+			break;
+		size += segment.size + 1;
+	}
+	wrapped->container_size = raw.size - key.size;
+	if (size < sizeof wrapped->chain)
+		memcpy(wrapped->chain, raw.data, size);
+}
+
 static void read_segments(struct wrapped *wrapped, const struct fsdp_tensor *tensor)
 {
 	struct fsdp_checking *checking = wrapped->checking;
 	struct fsdp_span raw = fsdp_check_name(checking, tensor->raw_name);
 	struct fsdp_span key = key_of(checking->checkpoint, tensor, raw);
+	bool is_wrapped = false;
 
 	wrapped->all++;
+	wrapped->outer += key.size == raw.size;
 	wrapped->has_lora |= fsdp_span_find(key, FSDP_SPAN(".lora_A.")) != NULL;
 	wrapped->has_whole |= fsdp_span_find(key, FSDP_SPAN(".modules_to_save.")) != NULL;
 	/* What FSDP made one tensor of has other remedies. */
@@ -315,6 +360,13 @@ static void read_segments(struct wrapped *wrapped, const struct fsdp_tensor *ten
 				is_average(wrapped,
 					fsdp_span(raw.data, raw.size - key.size))))
 			continue;
+		if (i != OF_PEFT && !is_wrapped) {
+			is_wrapped = true;
+			if (wrapped->chain[0] == '\0')
+				read_chain(wrapped, raw, key);
+			wrapped->chained +=
+				fsdp_span_begins(raw, fsdp_span_text(wrapped->chain));
+		}
 		if (wrapped->first[i].count == 0)
 			fsdp_check_keep(checking, &wrapped->first[i], key);
 		wrapped->leading[i] +=
@@ -323,32 +375,93 @@ static void read_segments(struct wrapped *wrapped, const struct fsdp_tensor *ten
 	}
 }
 
+/* Characters of names that a shell takes as they are. */
+#define SHELL_SAFE "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._"
+
+/* The command that removes the wrappers from all names, or words for it. */
+static const char *fix_of(const struct wrapped *wrapped, size_t wrapper, bool is_chain,
+	bool is_only, char room[static 2 * FSDP_SHOWN])
+{
+	bool is_hf = fsdp_check_is_of(wrapped->checking, "hf");
+	bool is_cleaned = is_hf, is_stripped = is_chain;
+
+	for (size_t i = 0; i < OF_PEFT; i++) {
+		bool is_fsdp = i == OF_FSDP || i == OF_CHECKPOINTING;
+
+		is_cleaned &= is_fsdp || wrapped->names[i].count == 0;
+		is_stripped &= i <= OF_PARALLEL || wrapped->names[i].count == 0;
+	}
+	if (wrapper == OF_PEFT)
+		return wrapped->has_whole ? "save the result of model.merge_and_unload()"
+					  : wrappers[OF_PEFT].next;
+	if (is_cleaned)
+		return "fsdp-inspect export -o OUT CHECKPOINT";
+	if (is_stripped && (is_hf || strstr(wrapped->chain, "_orig_mod.") != NULL) &&
+		wrapped->chain[strspn(wrapped->chain, SHELL_SAFE)] == '\0') {
+		snprintf(room, 2 * FSDP_SHOWN,
+			"fsdp-inspect export --strip=%s -o OUT CHECKPOINT",
+			wrapped->chain);
+		return room;
+	}
+	if (!is_only)
+		return "save the state_dict of the module that all wrappers contain, or remove their segments from the names before loading";
+	if (wrapper == OF_COMPILE && wrapped->leading[OF_COMPILE] == 0)
+		return wrapped->container_size == 0
+			       ? "fsdp-inspect export --strip=_orig_mod. -o OUT CHECKPOINT"
+			       : "remove \"_orig_mod.\" from the names before loading";
+	return wrappers[wrapper].next;
+}
+
+/* Whether all these names begin with the chain. Adds the tools that write its segments. */
+static bool is_chained(const struct wrapped *wrapped, size_t count,
+	bool in_chain[static WRAPPERS], char tools[static FSDP_SHOWN])
+{
+	struct fsdp_span rest = fsdp_span_text(wrapped->chain + wrapped->container_size);
+
+	if (rest.size == 0 || wrapped->chained != count)
+		return false;
+	while (rest.size > 0) {
+		struct fsdp_span segment = fsdp_span_first(rest, '.');
+		size_t wrapper = wrapper_of(segment), end = strlen(tools);
+
+		in_chain[wrapper] = true;
+		snprintf(tools + end, FSDP_SHOWN - end, end > 0 ? ", %s" : "%s",
+			wrappers[wrapper].tool);
+		rest = fsdp_span(
+			rest.data + segment.size + 1, rest.size - segment.size - 1);
+	}
+	return true;
+}
+
+/* Wrappers of all names are one finding, with the first of them. */
 static void report_wrapper(struct wrapped *wrapped, size_t wrapper)
 {
 	const struct fsdp_kept *names = &wrapped->names[wrapper];
+	size_t all = wrapped->all - (wrapped->container_size > 0 ? wrapped->outer : 0);
 	bool leads = wrapped->leading[wrapper] == names->count;
-	bool is_all = names->count == wrapped->all, is_only = true;
-	char count[64], room[FSDP_SHOWN];
+	bool is_all = names->count == all, is_only = true, in_chain[WRAPPERS] = { false };
+	char count[64], room[FSDP_SHOWN], fix[2 * FSDP_SHOWN], tools[FSDP_SHOWN] = "";
+	bool is_chain = is_all && is_chained(wrapped, names->count, in_chain, tools) &&
+			in_chain[wrapper];
+	struct fsdp_span shown =
+		is_chain ? fsdp_span_text(wrapped->chain + wrapped->container_size)
+			 : fsdp_span_text(wrappers[wrapper].segment);
 
-	for (size_t i = 0; i < OF_PEFT; i++)
-		is_only &= i == wrapper || wrapped->names[i].count < wrapped->all;
+	for (size_t i = 0; i < OF_PEFT; i++) {
+		is_only &= i == wrapper || (is_chain && in_chain[i]) ||
+			   wrapped->names[i].count == 0;
+		if (is_chain && in_chain[i] && i < wrapper)
+			return;
+	}
 	snprintf(count, sizeof count, is_all ? "all %zu" : "%zu of %zu", names->count,
-		wrapped->all);
+		all);
 	fsdp_find(wrapped->checking->findings, FSDP_RULE_WRAPPER_PREFIX,
 		FSDP_PLACE(.affected = names->names, .affected_count = names->count,
-			.fix = wrapper == OF_PEFT && wrapped->has_whole
-				       ? "save the result of model.merge_and_unload()"
-			       : is_all && !is_only && wrapper != OF_PEFT
-				       ? "save the state_dict of the module that all wrappers contain, or remove their segments from the names before loading"
-			       : wrapper == OF_COMPILE && leads
-				       ? "fsdp-inspect export --strip=_orig_mod. -o OUT CHECKPOINT"
-			       : wrapper == OF_PARALLEL && leads &&
-					       fsdp_check_is_of(wrapped->checking, "hf")
-				       ? "fsdp-inspect export --strip=module. -o OUT CHECKPOINT"
-				       : wrappers[wrapper].next),
-		"%s names %s '%s.' (%s): load_state_dict of an unwrapped model rejects '%s'; with strict=False it loads %s",
-		count, leads ? "begin with" : "contain", wrappers[wrapper].segment,
-		wrappers[wrapper].tool,
+			.fix = fix_of(wrapped, wrapper, is_chain, is_only, fix)),
+		"%s names %s '%.*s.' (%s): load_state_dict of an unwrapped model rejects '%s'; with strict=False it loads %s",
+		count, is_chain || leads ? "begin with" : "contain",
+		(int)(shown.size - is_chain), shown.data,
+		is_chain ? tools : wrappers[wrapper].tool,
 		fsdp_shown(wrapped->first[wrapper].names[0], room),
 		is_all ? "no tensor" : "only the others");
 }
@@ -428,9 +541,8 @@ static void check_names(struct fsdp_checking *checking)
 	struct fsdp_tensor last = { .name = FSDP_NONE };
 	/* "module" before a name may be part of the model: the plan lists the modules, or
 	 * DeepSpeed keeps all tensors under this key. */
-	bool is_own =
+	wrapped.is_own =
 		fsdp_has_visits(checkpoint) || fsdp_check_is_of(checking, "deepspeed");
-
 	find_averages(&wrapped);
 	for (uint32_t i = 0; i < fsdp_tensor_count(checkpoint) && !checking->no_memory;
 		i++) {
@@ -454,7 +566,8 @@ static void check_names(struct fsdp_checking *checking)
 	/* A whole model was saved with the names of its adapters: those of an adapter
 	 * begin so rightly. */
 	for (size_t i = 0; i < WRAPPERS && !checking->no_memory; i++)
-		if (wrapped.names[i].count > 0 && !(wrappers[i].only_first && is_own) &&
+		if (wrapped.names[i].count > 0 &&
+			!(wrappers[i].only_first && wrapped.is_own) &&
 			(i != OF_PEFT || (fsdp_check_is_of(checking, "hf") &&
 						 wrapped.names[i].count == wrapped.all &&
 						 !wrapped.has_lora)))

@@ -5,7 +5,7 @@ wrapper made longer, companions of macOS, and steps that lack a part."""
 import json
 import struct
 
-from .files import binary_unicode, dict_of, integer, list_of, pickled, safetensors, sample, storage, tensor
+from .files import binary_unicode, dict_of, integer, list_of, pickled, plain_zip, safetensors, sample, storage, tensor
 
 LLAMA, SMALL = "hf/llama-sharded", "dcp/fsdp2-w4-small/checkpoint"
 MAC = bytes.fromhex("0005160700020000") + b"Mac OS X        " + bytes(58)
@@ -64,6 +64,22 @@ def models_with_a_value_head(folder):
     shards(folder.within("some"), lambda name: "pretrained_model." * ("mlp" in name) + name, "v_head.summary.weight")
     shards(folder.within("none"), str, "v_head.summary.weight")
     shards(folder.within("module"), "module.{}".format)
+
+
+def torch_zip(folder, name, value, **blocks):
+    folder.write(name, plain_zip({"x/data.pkl": pickled(value), **{f"x/data/{key}": block for key, block in blocks.items()},
+                                  "x/version": b"3\n"}.items()))
+
+
+@sample
+def models_with_two_wrappers_or_inner_ones(folder):
+    """Of torch.compile and DistributedDataParallel, of compiled layers, and of a state dict beside a number."""
+    shards(folder.within("two"), "_orig_mod.module.{}".format)
+    shards(folder.within("layers"), lambda name: name.replace("layers.0.", "layers.0._orig_mod."))
+    shards(folder.within("fsdp"), lambda name: name.replace("layers.0.", "layers.0._checkpoint_wrapped_module."))
+    weights = {f"module._orig_mod.{name}": tensor(storage(name, 2), [2]) for name in "ab"}
+    torch_zip(folder, "x.pt", dict_of({"model": dict_of(weights), "best": tensor(storage("c", 1), [])}),
+              a=bytes(8), b=bytes(8), c=bytes(4))
 
 
 @sample
