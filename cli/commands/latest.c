@@ -598,6 +598,45 @@ static bool is_sibling(const struct run_candidate *a, const struct run_candidate
 	return strcmp(of[0], of[1]) == 0;
 }
 
+static bool share_folder(const char *a, const char *b)
+{
+	size_t size = folder_size(a);
+
+	return size == folder_size(b) && memcmp(a, b, size) == 0;
+}
+
+/* False: it is not a number. */
+static bool read_number(struct text tracker_target, int64_t *ret_number)
+{
+	char digits[20] = "";
+
+	if (tracker_target.size >= sizeof digits)
+		return false;
+	memcpy(digits, tracker_target.data, tracker_target.size);
+	return option_integer(digits, 0, INT64_MAX, ret_number);
+}
+
+/* Whether a path is in the directory of a pointer, or further below. */
+static bool is_below(const struct run_pointer *pointer, const char *path)
+{
+	size_t size = folder_size(pointer->path);
+
+	return size <= folder_size(path) && memcmp(pointer->path, path, size) == 0;
+}
+
+/* A name, or the number of a step. */
+static bool leads_to(
+	const struct run_pointer *pointer, const struct run_candidate *candidate)
+{
+	struct text name = text_last(text_of(candidate->path), '/');
+	int64_t number;
+
+	return (text_is(pointer->target, name) ||
+		       (read_number(pointer->target, &number) &&
+			       candidate->step_name.step == number)) &&
+	       is_below(pointer, candidate->path);
+}
+
 /* Kinds that all others have. A directory that differs from only one other may have been
  * saved in another way; an empty one was not filled. */
 static void check_kinds(struct latest *latest, struct run_candidate *candidate)
@@ -667,45 +706,6 @@ static void check_adapter(struct latest *latest, struct run_candidate *candidate
 }
 
 /* ---- trackers: files and links that name the newest checkpoint ---- */
-
-static bool share_folder(const char *a, const char *b)
-{
-	size_t size = folder_size(a);
-
-	return size == folder_size(b) && memcmp(a, b, size) == 0;
-}
-
-/* Whether a path is in the directory of a pointer, or further below. */
-static bool is_below(const struct run_pointer *pointer, const char *path)
-{
-	size_t size = folder_size(pointer->path);
-
-	return size <= folder_size(path) && memcmp(pointer->path, path, size) == 0;
-}
-
-/* False: it is not a number. */
-static bool read_number(struct text tracker_target, int64_t *ret_number)
-{
-	char digits[20] = "";
-
-	if (tracker_target.size >= sizeof digits)
-		return false;
-	memcpy(digits, tracker_target.data, tracker_target.size);
-	return option_integer(digits, 0, INT64_MAX, ret_number);
-}
-
-/* A name, or the number of a step. */
-static bool leads_to(
-	const struct run_pointer *pointer, const struct run_candidate *candidate)
-{
-	struct text name = text_last(text_of(candidate->path), '/');
-	int64_t number;
-
-	return (text_is(pointer->target, name) ||
-		       (read_number(pointer->target, &number) &&
-			       candidate->step_name.step == number)) &&
-	       is_below(pointer, candidate->path);
-}
 
 /* Finds the candidates that pointers name. */
 static void pointers_follow(struct latest *latest)
