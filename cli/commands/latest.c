@@ -637,13 +637,25 @@ static bool leads_to(
 	       is_below(pointer, candidate->path);
 }
 
+/* Whether a file that is written last still names the other step, which is an earlier one. */
+static bool is_tracked(const struct latest *latest, const struct run_candidate *other,
+	const struct run_candidate *later)
+{
+	bool is_tracked = false;
+
+	FOR_EACH(i, latest->pointer_count, pointer, &latest->pointers[i])
+		is_tracked |= pointer->input == other->input && !pointer->leads &&
+			      leads_to(pointer, other);
+	return is_tracked && other->step_name.step < later->step_name.step;
+}
+
 /* Kinds that all others have. A directory that differs from only one other may have been
- * saved in another way; an empty one was not filled. */
+ * saved in another way, unless a tracker names the other; an empty one was not filled. */
 static void check_kinds(struct latest *latest, struct run_candidate *candidate)
 {
 	struct kinds own, others[SIBLINGS_MOST];
 	size_t count = 0;
-	bool is_lacking = false;
+	bool is_lacking = false, tracks = false;
 	const char *example = candidate->path;
 
 	kinds_list(candidate, &own);
@@ -654,6 +666,7 @@ static void check_kinds(struct latest *latest, struct run_candidate *candidate)
 			is_sibling(candidate, other)) {
 			kinds_list(other, &others[count++]);
 			example = other->path;
+			tracks |= is_tracked(latest, other, candidate);
 		}
 	}
 	for (size_t k = 0;
@@ -668,17 +681,18 @@ static void check_kinds(struct latest *latest, struct run_candidate *candidate)
 					candidate->path, kind) < sizeof path &&
 				stat(path, &status) == 0;
 
-		is_lacking = lacks && (count > own.is_folder || is_empty);
+		is_lacking = lacks && (count > own.is_folder || is_empty || tracks);
 		for (size_t i = 1; i < count && is_lacking; i++)
 			is_lacking = has_kind(&others[i], kind);
 		if (is_lacking)
 			set_bad(candidate,
-				"%.200s is %s; %s of the run (%.200s) %s %s [FI1003 uncommitted-save]",
+				"%.200s is %s; %s of the run (%.200s) %s %s%s [FI1003 uncommitted-save]",
 				kind, is_empty ? "empty" : "missing",
 				count == 1 ? "the other step" : "the other steps",
 				example + folder_size(example),
 				count == 1 ? "has" : "have",
-				is_empty ? "files in it" : "one");
+				is_empty ? "files in it" : "one",
+				tracks ? ", and the tracker points there" : "");
 	}
 }
 

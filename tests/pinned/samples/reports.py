@@ -142,6 +142,16 @@ def steps_of_a_run_with_an_empty_part(folder):
 
 
 @sample
+def steps_of_a_run_after_that_of_their_tracker(folder):
+    """The newer of two steps lacks a file of the older one; the tracker names the older, or the newer one."""
+    for title, step in {"older": "1", "newer": "2"}.items():
+        for number in (1, 2):
+            folder.copy(SMALL, f"{title}/global_step_{number}/actor")
+        folder.write(f"{title}/global_step_1/data.pt", pickled(dict_of({"rows": integer(7)}, key=binary_unicode)))
+        folder.write(f"{title}/latest_checkpointed_iteration.txt", step)
+
+
+@sample
 def optimizers_under_any_key(folder):
     """Of two networks, one optimizer further in, and a dict that has states and no groups."""
     def optimizer(key):
