@@ -965,6 +965,16 @@ static uint64_t stored_bytes(const struct fsdp_model *model)
 	return sum;
 }
 
+/* The tensors by themselves: some shards have the full storage that tensors are views of. */
+static uint64_t tensor_bytes(const struct fsdp_model *model)
+{
+	uint64_t sum = 0;
+	FSDP_EACH(i, model->tensors.count, tensor, fsdp_model_tensor(model, i))
+		if (!fsdp_add(sum, fsdp_model_bytes(model, tensor), &sum))
+			return UINT64_MAX;
+	return sum;
+}
+
 /* Without headers the sizes of all files show whether they can have the tensors. */
 static void check_sizes(const struct hf *hf)
 {
@@ -1206,9 +1216,12 @@ static void finish(struct fsdp_reading *reading)
 		check_unnamed(hf);
 		check_sizes(hf);
 		struct fsdp_model *model = hf->reading->model;
-		uint64_t sum = stored_bytes(model);
+		uint64_t sum = stored_bytes(model), tensors = tensor_bytes(model);
 		if (hf->total_size != UINT64_MAX && hf->total_size != sum &&
-			hf->total_size != sum - hf->repeated_bytes && !hf->lacks_some) {
+			hf->total_size != sum - hf->repeated_bytes &&
+			hf->total_size != tensors && !hf->lacks_some) {
+			if (tensors < sum)
+				sum = tensors;
 			fsdp_find(&model->findings, FSDP_RULE_INDEX_TOTALS,
 				/* A new index would hide what is missing. */
 				FSDP_PLACE(.file = hf->index,

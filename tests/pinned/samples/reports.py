@@ -83,6 +83,17 @@ def models_with_two_wrappers_or_inner_ones(folder):
 
 
 @sample
+def shards_that_each_have_the_storage_of_all(folder):
+    """Two views of one storage, in a file each; of the total of the tensors, and of one that nothing has."""
+    for title, total in {"tensors": 16, "other": 20}.items():
+        for number, name in enumerate("ab"):
+            torch_zip(folder, f"{title}/pytorch_model-{number + 1:05}-of-00002.bin",
+                      dict_of({name: tensor(storage("0", 4), [2], offset=2 * number)}, key=binary_unicode), **{"0": bytes(16)})
+        folder.json(f"{title}/pytorch_model.bin.index.json", {"metadata": {"total_size": total}, "weight_map": {
+            name: f"pytorch_model-{number + 1:05}-of-00002.bin" for number, name in enumerate("ab")}})
+
+
+@sample
 def a_configuration_of_a_larger_model(folder):
     folder.copy(LLAMA, "m")
     config = json.loads(folder.read("m/config.json"))
