@@ -1050,16 +1050,46 @@ static void check_dtype(struct model *model)
 		FSDP_LLU(numel * 2));
 }
 
+/* ZeRO-3 of older DeepSpeed leaves one element of each parameter: all shapes are [1]. */
+static void check_placeholders(struct model *model)
+{
+	static const char *const keys[] = { "hidden_size", "d_model", "n_embd", "dim" };
+	uint32_t count = model->tensor_count;
+	struct fsdp_span *names = MODEL_TAKE(model, names, FSDP_AFFECTED_KEPT);
+	uint64_t width = 0;
+	size_t key = 0;
+
+	while (key < FSDP_COUNT(keys) &&
+		!fsdp_complete_get_integer(model, model->root, keys[key], &width))
+		key++;
+	if (width < 2 || count < 2)
+		return;
+	FSDP_EACH(i, count, tensor, tensor_at(model, i)) {
+		if (tensor.role != FSDP_ROLE_PARAM || tensor.dims != 1 ||
+			tensor.shape[0] != 1 || !fsdp_dtype(tensor.dtype)->is_floating)
+			return;
+		if (i < FSDP_AFFECTED_KEPT)
+			names[i] = fsdp_arena_copy(model->arena, stored_name(model, i));
+	}
+	fsdp_find(model->findings, FSDP_RULE_EMPTY_PARAMETER,
+		FSDP_PLACE(.tensor = names[0], .affected = names, .affected_count = count,
+			.severity = FSDP_ERROR + 1),
+		"all %u parameters have one element: ZeRO-3 placeholders (config.json has %s = %llu)",
+		count, keys[key], FSDP_LLU(width));
+	memset(model->reported, true, count);
+}
+
 /* Left where memory runs out. */
 static void check_steps(void *context)
 {
 	static void (*const steps[])(struct model *) = { read_config, check_empty,
-		check_dtype, collect_names, make_stacks, fsdp_complete_count_layers,
-		fsdp_complete_check_adapters, fsdp_complete_check_numbers,
-		fsdp_complete_check_members, fsdp_complete_check_modules,
-		fsdp_complete_check_layers, fsdp_complete_check_experts,
-		fsdp_complete_check_packed, fsdp_complete_check_parts,
-		fsdp_complete_check_shapes, fsdp_complete_check_widths };
+		check_dtype, collect_names, check_placeholders, make_stacks,
+		fsdp_complete_count_layers, fsdp_complete_check_adapters,
+		fsdp_complete_check_numbers, fsdp_complete_check_members,
+		fsdp_complete_check_modules, fsdp_complete_check_layers,
+		fsdp_complete_check_experts, fsdp_complete_check_packed,
+		fsdp_complete_check_parts, fsdp_complete_check_shapes,
+		fsdp_complete_check_widths };
 	struct fsdp_checking *checking = context;
 	const struct fsdp_checkpoint *checkpoint = checking->checkpoint;
 	struct fsdp_arena *arena = checking->arena;
@@ -1100,6 +1130,6 @@ const struct fsdp_check fsdp_check_complete = {
 	FSDP_CHECK_RULES(FSDP_RULE_STACK_HOLE, FSDP_RULE_CONFIG_MISMATCH,
 		FSDP_RULE_SCALE_MISSING, FSDP_RULE_SCALE_SHAPE, FSDP_RULE_PARTIAL_TENSOR,
 		FSDP_RULE_TIE_MISMATCH, FSDP_RULE_FLATTENED_PARAMETER,
-		FSDP_RULE_WRAPPER_PREFIX),
+		FSDP_RULE_WRAPPER_PREFIX, FSDP_RULE_EMPTY_PARAMETER),
 	.run = check_model,
 };

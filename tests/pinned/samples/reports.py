@@ -94,6 +94,18 @@ def shards_that_each_have_the_storage_of_all(folder):
 
 
 @sample
+def placeholders_of_one_element(folder):
+    """In place of all parameters, and of all but one."""
+    folder.copy(f"{LLAMA}/model.safetensors.index.json", "index")
+    index = json.loads(folder.read("index"))
+    for title, rest in {"all": [1], "some": [16]}.items():
+        folder.copy(f"{LLAMA}/config.json", f"{title}/config.json")
+        folder.write(f"{title}/model.safetensors", safetensors({
+            name: ("F32", shape := rest if name == "model.norm.weight" else [1], bytes(4 * shape[0]))
+            for name in index["weight_map"]}, format="pt"))
+
+
+@sample
 def a_configuration_of_a_larger_model(folder):
     folder.copy(LLAMA, "m")
     config = json.loads(folder.read("m/config.json"))
