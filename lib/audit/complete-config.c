@@ -422,13 +422,16 @@ static bool are_experts(const struct model *model, const struct stack *stack)
 static uint64_t rows_of_router(
 	const struct model *model, uint32_t experts, uint32_t *ret_index)
 {
-	static const char *const words[] = { "gate", "router" };
+	static const char *const words[][2] = { { "gate" }, { "router" },
+		{ "router", "gate" }, { "router", "layer" } };
 	uint32_t above = parent_of(model, experts);
 
 	for (size_t i = 0; i < FSDP_COUNT(words); i++) {
-		uint32_t index = find_tensor(model,
-			child_of(model, child_of(model, above, words[i]), "weight"));
+		uint32_t name = child_of(model, above, words[i][0]), index;
 
+		if (words[i][1] != NULL)
+			name = child_of(model, name, words[i][1]);
+		index = find_tensor(model, child_of(model, name, "weight"));
 		if (index == FSDP_NONE)
 			continue;
 		struct fsdp_tensor tensor = tensor_at(model, index);
@@ -552,47 +555,91 @@ static void check_fused_experts(struct model *model, const struct due_experts *d
 		FSDP_TEXT(due->key), FSDP_LLU(wanted), FSDP_LLU(found));
 }
 
-/* Where the configuration has the number of those that are stored, only the router has
- * more. */
+/* Whether the checkpoint has the names of all ranks: one file, or names of the model. */
+static bool has_all_experts(const struct model *model)
+{
+	struct fsdp_span file = fsdp_file(model->checkpoint, 0).path;
+
+	return strcmp(model->family, "dcp") == 0 ||
+	       strncmp(model->family, "hf", 2) == 0 ||
+	       (fsdp_file_count(model->checkpoint) == 1 &&
+		       !contains(fsdp_span_last(file, '/'), "rank"));
+}
+
+/* Layers whose routers have more rows than experts are stored. */
+struct routed {
+	uint64_t stored, rows; /* of the first one */
+	uint32_t example, router;
+	size_t count, of;
+	bool differ; /* layers in these numbers */
+};
+
+static void add_routed(struct model *model, const struct due_experts *due,
+	uint32_t experts, uint64_t stored, uint32_t example, struct routed *routed)
+{
+	uint32_t router = FSDP_NONE;
+	uint64_t rows = rows_of_router(model, experts, &router);
+	bool is_few = rows > stored && rows / stored <= RANKS_MOST &&
+		      next_due(due, stored) == 0;
+
+	/* One of another direction has a column per expert. Without a configuration,
+	 * a square "gate" may be no router. */
+	if (rows == 0 || router == routed->router ||
+		(uint64_t)tensor_at(model, router).shape[1] == stored)
+		return;
+	routed->router = router;
+	routed->of++;
+	if (!is_few)
+		return;
+	if (routed->count++ == 0) {
+		routed->stored = stored;
+		routed->rows = rows;
+		routed->example = example;
+	}
+	uint32_t above = parent_of(model, model->folded[router]);
+	routed->differ |= rows != routed->rows || stored != routed->stored ||
+			  rows % stored != 0 ||
+			  ((uint64_t)tensor_at(model, router).shape[1] == rows &&
+				  is_called(model, above, "gate") &&
+				  !is_called(model, parent_of(model, above), "router"));
+}
+
+/* Where the configuration has the number of those that are stored, or is not there, only
+ * the router has more. */
 static void check_routers(struct model *model, const struct due_experts *due)
 {
-	const struct stack *first = NULL;
-	uint64_t rows = 0;
-	uint32_t router = 0;
-	size_t count = 0;
+	bool is_bare = model->root == FSDP_NONE;
+	struct routed routed = { .router = FSDP_NONE };
 
-	if (model->is_silent || fsdp_complete_config_names(model, "zero_expert"))
+	if (model->is_silent || fsdp_complete_config_names(model, "zero_expert") ||
+		(is_bare && !has_all_experts(model)))
 		return;
-	FSDP_EACH(i, model->stack_count, stack, &model->stacks[i]) {
-		if (!are_experts(model, stack) || stack->element_count != stack->length ||
-			fsdp_complete_is_gone(model, stack, stack->length, 0))
-			continue;
-		uint64_t wanted = rows_of_router(model, stack->name, &router);
-		if (wanted <= stack->length || wanted / stack->length > RANKS_MOST ||
-			next_due(due, stack->length) != 0)
-			continue;
-		if (count++ == 0) {
-			first = stack;
-			rows = wanted;
-		}
-	}
-	if (first == NULL)
+	FSDP_EACH(i, model->stack_count, stack, &model->stacks[i])
+		if (are_experts(model, stack) && stack->element_count == stack->length &&
+			!fsdp_complete_is_gone(model, stack, stack->length, 0))
+			add_routed(model, due, stack->name, stack->length,
+				stack->records->tensor, &routed);
+	for (uint32_t i = 0; i < model->tensor_count && is_bare; i++)
+		if (tensor_at(model, i).dims == 3 && is_of_all_experts(model, i))
+			add_routed(model, due, parent_of(model, model->folded[i]),
+				(uint64_t)tensor_at(model, i).shape[0], i, &routed);
+	if (routed.count == 0 || (is_bare && (routed.differ || routed.count < routed.of)))
 		return;
-	fsdp_find(model->findings, FSDP_RULE_CONFIG_MISMATCH,
-		FSDP_PLACE(.tensor = stored_name(model, first->records->tensor),
-			.fix = ALL_EXPERTS),
+	fsdp_find(model->findings,
+		is_bare ? FSDP_RULE_STACK_HOLE : FSDP_RULE_CONFIG_MISMATCH,
+		FSDP_PLACE(.tensor = stored_name(model, routed.example),
+			.severity = FSDP_ERROR + 1, .fix = ALL_EXPERTS),
 		"experts %llu to %llu are missing in %zu layers: the router has %llu rows, and %llu experts are stored",
-		FSDP_LLU(first->length), FSDP_LLU(rows - 1), count, FSDP_LLU(rows),
-		FSDP_LLU(first->length));
+		FSDP_LLU(routed.stored), FSDP_LLU(routed.rows - 1), routed.count,
+		FSDP_LLU(routed.rows), FSDP_LLU(routed.stored));
 }
 
 void fsdp_complete_check_experts(struct model *model)
 {
 	struct due_experts due = { .count = 0 };
 
-	if (model->root == FSDP_NONE)
-		return;
-	read_due(model, &due);
+	if (model->root != FSDP_NONE)
+		read_due(model, &due);
 	if (due.count > 0)
 		check_expert_lists(model, &due);
 	check_routers(model, &due);

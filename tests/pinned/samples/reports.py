@@ -3,6 +3,7 @@
 wrapper made longer, companions of macOS, and steps that lack a part."""
 
 import json
+import math
 import struct
 
 from .files import binary_unicode, dict_of, integer, list_of, pickled, plain_zip, safetensors, sample, storage, tensor
@@ -103,6 +104,20 @@ def placeholders_of_one_element(folder):
         folder.write(f"{title}/model.safetensors", safetensors({
             name: ("F32", shape := rest if name == "model.norm.weight" else [1], bytes(4 * shape[0]))
             for name in index["weight_map"]}, format="pt"))
+
+
+@sample
+def experts_of_routers(folder):
+    """Two experts in each of two layers, with routers of other shapes, and in one tensor."""
+    for title, (router, shape) in {"half": ("router.gate", [4, 8]), "all": ("gate", [2, 8]), "columns": ("router", [8, 2]),
+                                   "square": ("gate", [8, 8]), "more": ("gate", [3, 8]), "fused": ("router.gate", [4, 8])}.items():
+        tensors = {}
+        for layer in ("layers.0.mlp", "layers.1.mlp"):
+            tensors[f"{layer}.{router}.weight"] = ("F32", shape, bytes(4 * shape[0] * shape[1]))
+            experts = {"w1": [2, 8, 8]} if title == "fused" else {f"{n}.w1.weight": [8, 8] for n in range(2)}
+            tensors |= {f"{layer}.experts.{name}": ("F32", size, bytes(4 * math.prod(size)))
+                        for name, size in experts.items()}
+        folder.write(f"{title}/x.safetensors", safetensors(tensors))
 
 
 @sample
