@@ -933,9 +933,8 @@ static bool read_size(struct fsdp_safetensors *header, struct fsdp_error **ret_e
 	if (header->size > REFERENCE_BYTES)
 		fsdp_find(safetensors_findings(header), FSDP_RULE_SAFETENSORS_HEADER,
 			FSDP_PLACE(.file = header->file, .offset = 0, .length = 8,
-				.severity = FSDP_WARNING + 1,
 				.fix = "save it as several files, of fewer tensors each"),
-			"the header has %llu bytes; the reference reader refuses more than %d",
+			"the header has %llu bytes: safetensors refuses more than %d",
 			FSDP_LLU(header->size), REFERENCE_BYTES);
 	return true;
 }
