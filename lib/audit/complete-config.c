@@ -291,6 +291,36 @@ static void check_vision_layers(struct model *model)
 	check_count(model, &choices[FSDP_COUNT(choices) - 1], object, unused);
 }
 
+/* Only the parameters outside of the layers, as one FSDP unit has them. */
+static void check_no_layers(struct model *model)
+{
+	uint64_t due;
+	const char *key = find_due(model, model->text, &choices[ALL_LAYERS], &due);
+	bool has_embedding = false;
+
+	if (key == NULL || model->stack_count > 0 || model->is_silent ||
+		strncmp(model->family, "hf", 2) != 0)
+		return;
+	for (uint32_t i = 0; i < model->tensor_count; i++) {
+		struct fsdp_span name = stored_name(model, i);
+		bool is_embedding = fsdp_complete_is_embedding(model, i);
+
+		has_embedding |= is_embedding;
+		/* Another matrix may be of layers with unknown names. */
+		if (model->folded[i] == FSDP_NONE ||
+			(tensor_at(model, i).dims > 1 && !is_embedding &&
+				!fsdp_complete_is_head(model, i) &&
+				!contains(name, "position") && !contains(name, "wpe")))
+			return;
+	}
+	if (has_embedding)
+		fsdp_find(model->findings, FSDP_RULE_CONFIG_MISMATCH,
+			FSDP_PLACE(.file = config_file(model, model->root),
+				.fix = "save a full state dict (StateDictType.FULL_STATE_DICT or get_model_state_dict)"),
+			"config.json has %s = %llu, but no layer is stored, only %u tensors outside of the layers, as in the state dict of FSDP's root unit",
+			key, FSDP_LLU(due), model->tensor_count);
+}
+
 /* A weight file without weights: another file has its name. */
 static void check_nothing(struct model *model)
 {
@@ -315,6 +345,7 @@ void fsdp_complete_check_layers(struct model *model)
 	if (model->text == FSDP_NONE)
 		return;
 	check_nothing(model);
+	check_no_layers(model);
 	if (find_largest(model, &choices[ENCODER]) != NULL &&
 		find_largest(model, &choices[DECODER]) != NULL) {
 		check_count(model, &choices[ENCODER], model->text, 0);

@@ -121,6 +121,16 @@ def experts_of_routers(folder):
 
 
 @sample
+def models_without_layers(folder):
+    """The tensors outside of the layers, also with a matrix of a kind that is not known."""
+    for title, more in {"root": {}, "unknown": {"model.mixer.weight": ("F32", [16, 16], bytes(1024))}}.items():
+        folder.copy(f"{LLAMA}/config.json", f"{title}/config.json")
+        folder.write(f"{title}/model.safetensors", safetensors({
+            "lm_head.weight": ("F32", [64, 16], bytes(4096)), "model.embed_tokens.weight": ("F32", [64, 16], bytes(4096)),
+            "model.norm.weight": ("F32", [16], bytes(64)), **more}, format="pt"))
+
+
+@sample
 def a_configuration_of_a_larger_model(folder):
     folder.copy(LLAMA, "m")
     config = json.loads(folder.read("m/config.json"))
