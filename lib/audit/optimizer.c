@@ -427,6 +427,41 @@ static void check_parameters_of(
 	check_hole(groups, entries, count);
 }
 
+/* A key for the optimizer with the state of a scheduler, and the reverse. */
+static void check_exchanged(struct fsdp_checking *checking)
+{
+	enum { OPTIMIZER, SCHEDULER };
+	bool has_epoch[2] = { false }, has_groups[2] = { false };
+	struct fsdp_span keys[2] = { { NULL, 0 }, { NULL, 0 } };
+
+	FSDP_EACH(i, (uint32_t)fsdp_value_count(checking->checkpoint), value,
+		fsdp_value(checking->checkpoint, i)) {
+		struct fsdp_span raw = fsdp_check_name(checking, value.raw_name);
+		struct fsdp_span key = fsdp_span_first(raw, '.'), member;
+		size_t kind = fsdp_span_find(key, FSDP_SPAN("sched")) != NULL ? SCHEDULER
+									      : OPTIMIZER;
+
+		if (key.size == raw.size ||
+			(kind == OPTIMIZER && !fsdp_span_begins(key, FSDP_SPAN("optim"))))
+			continue;
+		member = fsdp_span_first(
+			fsdp_span(key.data + key.size + 1, raw.size - key.size - 1), '.');
+		has_groups[kind] |= fsdp_span_is(member, "param_groups");
+		has_epoch[kind] |=
+			fsdp_span_is_any(member, "last_epoch base_lrs _step_count");
+		if (keys[kind].data == NULL)
+			keys[kind] = fsdp_arena_copy(checking->arena, key);
+	}
+	if (has_epoch[OPTIMIZER] && !has_groups[OPTIMIZER] && has_groups[SCHEDULER] &&
+		!has_epoch[SCHEDULER])
+		fsdp_find(checking->findings, FSDP_RULE_OPTIM_GROUPS,
+			FSDP_PLACE(.severity = FSDP_WARNING + 1,
+				.fix = "load each state dict from the other key"),
+			"'%.*s' has the state of a scheduler, and '%.*s' has param_groups of an optimizer: the two were exchanged",
+			FSDP_TEXT_MOST(keys[OPTIMIZER], 64),
+			FSDP_TEXT_MOST(keys[SCHEDULER], 64));
+}
+
 static void check_groups(struct fsdp_checking *checking)
 {
 	const struct fsdp_checkpoint *checkpoint = checking->checkpoint;
@@ -435,6 +470,7 @@ static void check_groups(struct fsdp_checking *checking)
 		.is_whole = fsdp_check_is_of(checking, "dcp"),
 	};
 
+	check_exchanged(checking);
 	for (uint32_t i = 0; i < fsdp_value_count(checkpoint) && !checking->no_memory;
 		i++) {
 		struct fsdp_value value = fsdp_value(checkpoint, i);

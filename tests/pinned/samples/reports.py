@@ -131,6 +131,16 @@ def models_without_layers(folder):
 
 
 @sample
+def optimizers_and_schedulers_in_each_others_place(folder):
+    """Both, one of them, and none."""
+    optimizer = {"state": b"}", "param_groups": list_of(dict_of({"params": list_of(integer(0))}, key=binary_unicode))}
+    scheduler = {"last_epoch": integer(3), "_step_count": integer(4)}
+    for title, contents in {"both": (scheduler, optimizer), "one": (optimizer, optimizer), "none": (optimizer, scheduler)}.items():
+        torch_zip(folder, f"{title}.pt", dict_of(dict(zip(
+            ("optimizer", "lr_scheduler"), (dict_of(one, key=binary_unicode) for one in contents))), key=binary_unicode))
+
+
+@sample
 def a_configuration_of_a_larger_model(folder):
     folder.copy(LLAMA, "m")
     config = json.loads(folder.read("m/config.json"))
