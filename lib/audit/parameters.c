@@ -258,8 +258,9 @@ struct wrapped {
 	/* All wrappers at the beginning of the first such name, after its container. */
 	char chain[FSDP_SHOWN];
 	size_t container_size; /* of these characters */
-	size_t chained;        /* names that begin so */
-	size_t outer;          /* names outside of any container */
+	bool in_chain[WRAPPERS];
+	size_t chained; /* names that begin so */
+	size_t outer;   /* names outside of any container */
 	/* Containers of torch.optim.swa_utils.AveragedModel, which is loaded as it is. */
 	struct fsdp_kept averages;
 	size_t all;
@@ -333,6 +334,7 @@ static void read_chain(
 						wrapped, fsdp_span(raw.data,
 								 raw.size - key.size)))))
 			break;
+		wrapped->in_chain[wrapper] = true;
 		size += segment.size + 1;
 	}
 	wrapped->container_size = raw.size - key.size;
@@ -385,12 +387,11 @@ static const char *fix_of(const struct wrapped *wrapped, size_t wrapper, bool is
 	bool is_hf = fsdp_check_is_of(wrapped->checking, "hf");
 	bool is_cleaned = is_hf, is_stripped = is_chain;
 
-	for (size_t i = 0; i < OF_PEFT; i++) {
-		bool is_fsdp = i == OF_FSDP || i == OF_CHECKPOINTING;
-
-		is_cleaned &= is_fsdp || wrapped->names[i].count == 0;
-		is_stripped &= i <= OF_PARALLEL || wrapped->names[i].count == 0;
-	}
+	for (size_t i = 0; i < OF_PEFT; i++)
+		if (wrapped->names[i].count > 0) {
+			is_cleaned &= i == OF_FSDP || i == OF_CHECKPOINTING;
+			is_stripped &= i <= OF_PARALLEL;
+		}
 	if (wrapper == OF_PEFT)
 		return wrapped->has_whole ? "save the result of model.merge_and_unload()"
 					  : wrappers[OF_PEFT].next;
@@ -412,46 +413,30 @@ static const char *fix_of(const struct wrapped *wrapped, size_t wrapper, bool is
 	return wrappers[wrapper].next;
 }
 
-/* Whether all these names begin with the chain. Adds the tools that write its segments. */
-static bool is_chained(const struct wrapped *wrapped, size_t count,
-	bool in_chain[static WRAPPERS], char tools[static FSDP_SHOWN])
-{
-	struct fsdp_span rest = fsdp_span_text(wrapped->chain + wrapped->container_size);
-
-	if (rest.size == 0 || wrapped->chained != count)
-		return false;
-	while (rest.size > 0) {
-		struct fsdp_span segment = fsdp_span_first(rest, '.');
-		size_t wrapper = wrapper_of(segment), end = strlen(tools);
-
-		in_chain[wrapper] = true;
-		snprintf(tools + end, FSDP_SHOWN - end, end > 0 ? ", %s" : "%s",
-			wrappers[wrapper].tool);
-		rest = fsdp_span(
-			rest.data + segment.size + 1, rest.size - segment.size - 1);
-	}
-	return true;
-}
-
 /* Wrappers of all names are one finding, with the first of them. */
 static void report_wrapper(struct wrapped *wrapped, size_t wrapper)
 {
 	const struct fsdp_kept *names = &wrapped->names[wrapper];
 	size_t all = wrapped->all - (wrapped->container_size > 0 ? wrapped->outer : 0);
 	bool leads = wrapped->leading[wrapper] == names->count;
-	bool is_all = names->count == all, is_only = true, in_chain[WRAPPERS] = { false };
+	bool is_all = names->count == all, is_only = true;
+	bool is_chain =
+		is_all && wrapped->in_chain[wrapper] && wrapped->chained == names->count;
 	char count[64], room[FSDP_SHOWN], fix[2 * FSDP_SHOWN], tools[FSDP_SHOWN] = "";
-	bool is_chain = is_all && is_chained(wrapped, names->count, in_chain, tools) &&
-			in_chain[wrapper];
 	struct fsdp_span shown =
-		is_chain ? fsdp_span_text(wrapped->chain + wrapped->container_size)
-			 : fsdp_span_text(wrappers[wrapper].segment);
+		fsdp_span_text(is_chain ? wrapped->chain + wrapped->container_size
+					: wrappers[wrapper].segment);
 
 	for (size_t i = 0; i < OF_PEFT; i++) {
-		is_only &= i == wrapper || (is_chain && in_chain[i]) ||
-			   wrapped->names[i].count == 0;
-		if (is_chain && in_chain[i] && i < wrapper)
+		size_t end = strlen(tools);
+		bool is_here = i == wrapper || (is_chain && wrapped->in_chain[i]);
+
+		if (is_here && i < wrapper)
 			return;
+		if (is_here)
+			snprintf(tools + end, sizeof tools - end, end > 0 ? ", %s" : "%s",
+				wrappers[i].tool);
+		is_only &= is_here || wrapped->names[i].count == 0;
 	}
 	snprintf(count, sizeof count, is_all ? "all %zu" : "%zu of %zu", names->count,
 		all);
@@ -461,7 +446,7 @@ static void report_wrapper(struct wrapped *wrapped, size_t wrapper)
 		"%s names %s '%.*s.' (%s): load_state_dict of an unwrapped model rejects '%s'; with strict=False it loads %s",
 		count, is_chain || leads ? "begin with" : "contain",
 		(int)(shown.size - is_chain), shown.data,
-		is_chain ? tools : wrappers[wrapper].tool,
+		wrapper == OF_PEFT ? wrappers[wrapper].tool : tools,
 		fsdp_shown(wrapped->first[wrapper].names[0], room),
 		is_all ? "no tensor" : "only the others");
 }
