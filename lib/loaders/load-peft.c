@@ -125,6 +125,7 @@ enum {
 	OTHER_PROMPTS = 1 << 26,
 	FITS_SOME = 1 << 27, /* of the base */
 	OPENED = 1 << 28,
+	REPLICATED = 1 << 29,
 };
 
 /* Kept words: a type or key that is not supported; two numbers, or a number and what
@@ -154,6 +155,8 @@ static const struct fsdp_load_fact facts[] = {
 	{ OTHER_TYPE, .document = CONFIG_FILE, .keys = "peft_type",
 		.kind = FSDP_LOAD_TEXT, .values = ALL_TYPES, .is_lacking = true },
 	{ VARIANT, .document = CONFIG_FILE, .keys = VARIANTS, .kind = FSDP_LOAD_SET },
+	{ REPLICATED, .document = CONFIG_FILE, .keys = "layer_replication",
+		.kind = FSDP_LOAD_SET },
 	{ UNSET, .document = CONFIG_FILE, .keys = "target_modules", .is_lacking = true },
 	{ EMPTY, .document = CONFIG_FILE, .keys = "target_modules target_parameters",
 		.kind = FSDP_LOAD_SET, .is_lacking = true },
@@ -1308,6 +1311,9 @@ static const struct fsdp_load_rule rules[] = {
 		"the rank of {0} depends on rank_pattern or target_parameters in a way that is not supported",
 		.arg = UNKNOWN_RANK),
 	FSDP_COMPARES_SETS(0),
+	FSDP_NOT_JUDGED(UNSUPPORTED, .when = REPLICATED | FSDP_LOAD_EXPECTS, .ends = true,
+		.message =
+			"layer_replication repeats layers of the base: the names were not compared with it"),
 	FSDP_DIFFERS(BASE_MODEL, lacks_target,
 		"{0} is missing: it keeps its initial value and has no effect", "{4}",
 		.arg = GONE | NAMES | AS_LIVE, .unless = PATTERNS),

@@ -191,6 +191,20 @@ def adapters_without_effect(folder):
 
 
 @sample
+def adapter_that_repeats_a_layer(folder):
+    """Of a base with one layer, which the configuration makes two. Tried: peft 0.21.2 loads its values."""
+    pairs = {f"base_model.model.model.layers.{at}.self_attn.q_proj.lora_{side}.weight": ("F32", shape, bytes(32))
+             for at in (0, 1) for side, shape in (("A", [2, 4]), ("B", [4, 2]))}
+    base = {"model.layers.0.self_attn.q_proj.weight": ("F32", [4, 4], bytes(64))}
+    folder.write("base/model.safetensors", safetensors(base, format="pt"))
+    folder.json("base/config.json", {"model_type": "x"})
+    folder.write("adapter/adapter_model.safetensors", safetensors(pairs, format="pt"))
+    folder.json("adapter/adapter_config.json", {
+        "peft_type": "LORA", "r": 2, "lora_alpha": 4, "target_modules": ["q_proj"],
+        "base_model_name_or_path": "../base", "layer_replication": [[0, 1], [0, 1]]})
+
+
+@sample
 def adapters_with_tensors_that_are_ignored(folder):
     """weight: of a module that the adapter wraps, with another shape; half: half of a pair of a module that is no target."""
     pairs = {f"base_model.model.model.layers.{at}.self_attn.q_proj.lora_{side}.weight": ("F32", shape, bytes(256))
