@@ -65,6 +65,12 @@ static bool is_fp8(const struct fsdp_tensor *tensor)
 	return strncmp(fsdp_dtype(tensor->dtype)->name, "float8_e", 8) == 0;
 }
 
+/* Floats of 16 bits, as integers. */
+static bool is_half(const struct fsdp_tensor *tensor)
+{
+	return is_dtype(tensor, "int16") || is_dtype(tensor, "uint16");
+}
+
 static const struct packed_weight *weight_at(const struct packing *packed, size_t index)
 {
 	return fsdp_vec_at(&packed->weights, index);
@@ -419,10 +425,8 @@ static enum packed_layout layout_of(const struct packing *packed,
 		return is_dtype(tensor, "uint8") && tensor->shape[1] == 1 ? PACKED_BNB4
 		       : is_dtype(tensor, "uint8")                        ? PACKED_NVFP4
 		       : is_dtype(tensor, "uint32")                       ? PACKED_MLX
-		       : fsdp_span_is_any(fsdp_span_text(fsdp_dtype(tensor->dtype)->name),
-				 "int16 uint16")
-			       ? PACKED_INT8 /* halves of 16 bits, as integers */
-		       : !is_dtype(tensor, "int8") ? PACKED_NONE
+		       : is_half(tensor)                                  ? PACKED_INT8
+		       : !is_dtype(tensor, "int8")                        ? PACKED_NONE
 		       : fsdp_span_is(packed->method, "bitsandbytes") ||
 				       has_child(packed, module, "SCB")
 			       ? PACKED_BNB8
@@ -656,9 +660,13 @@ static void check_method(struct packing *packed)
 	bool is_fp8_method = fsdp_span_is(packed->method, "fp8");
 	const char *kind = packed->counts[PACKED_FP8] == count ? "float8" : "integer";
 	struct fsdp_kept kept = { 0 };
-	uint32_t scaled = 0;
+	uint32_t scaled = 0, halves = 0;
 
 	for (size_t i = 0; i < count; i++) {
+		struct fsdp_tensor tensor =
+			tensor_at(model, weight_at(packed, i)->tensor);
+
+		halves += is_half(&tensor);
 		scaled += weight_at(packed, i)->members[0] != FSDP_NONE ||
 			  weight_at(packed, i)->members[1] != FSDP_NONE;
 		fsdp_check_keep(model->checking, &kept,
@@ -675,8 +683,16 @@ static void check_method(struct packing *packed)
 			"quant_method is %.*s, and none of %zu %s weights has a scale",
 			FSDP_TEXT(packed->method), count, kind);
 	/* A model that was cast to it has the dtype in its configuration. */
-	if (scaled == 0 && is_typed(model) &&
-		!fsdp_complete_config_names(model, "quant") && is_wider(model))
+	if (scaled == 0 && halves == count && is_typed(model) &&
+		!fsdp_complete_config_names(model, "quant"))
+		fsdp_find(model->findings, FSDP_RULE_SCALE_MISSING,
+			FSDP_PLACE(.tensor = kept.names[0], .affected = kept.names,
+				.affected_count = kept.count,
+				.fix = "if they are bits of bfloat16, save each integer tensor as tensor.view(torch.bfloat16)"),
+			"%zu weight%s 16-bit integers and no scale: bits of bfloat16 are loaded as numbers, 15424 instead of 0.0117",
+			count, count == 1 ? " has" : "s have");
+	else if (scaled == 0 && is_typed(model) &&
+		 !fsdp_complete_config_names(model, "quant") && is_wider(model))
 		fsdp_find(model->findings, FSDP_RULE_SCALE_MISSING,
 			FSDP_PLACE(.tensor = kept.names[0], .affected = kept.names,
 				.affected_count = kept.count),

@@ -17,7 +17,7 @@ def packed(dtype, shape, *members):
     """Two weights of this dtype, and a bias."""
     tensors = {}
     for name in "ab":
-        tensors[f"{name}.weight"] = (dtype, shape, bytes(shape[0] * shape[1] * (2 if dtype in ("I16", "BF16") else 1)))
+        tensors[f"{name}.weight"] = (dtype, shape, bytes(shape[0] * shape[1] * (2 if dtype in ("I16", "U16", "BF16") else 1)))
         for member, size in members:
             tensors[f"{name}.weight.{member}"] = ("U8", [size], bytes(size))
     return safetensors({**tensors, "c.bias": ("F32", [2], bytes(8))}, format="pt")
@@ -34,8 +34,8 @@ def packed_weights_of_bitsandbytes(folder):
 
 @sample
 def weights_of_16_bits_as_integers_and_as_numbers(folder):
-    for title, dtype in {"integers": "I16", "numbers": "BF16"}.items():
-        folder.json(f"{title}/config.json", {"model_type": "x", "dtype": "bfloat16"})
+    for title, dtype, config in (("integers", "I16", {"dtype": "bfloat16"}), ("untyped", "U16", {}), ("numbers", "BF16", {})):
+        folder.json(f"{title}/config.json", {"model_type": "x"} | config)
         folder.write(f"{title}/model.safetensors", packed(dtype, [4, 4]))
 
 
