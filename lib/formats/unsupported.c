@@ -773,8 +773,17 @@ bool fsdp_foreign_zip(const struct fsdp_zip *zip, struct fsdp_error **ret_error)
 static const struct folder_row {
 	const char *pattern, *beside; /* an entry, and another one, an ending or NULL */
 	const char *what, *hint;
-	bool alone; /* all other files are JSON */
+	bool alone; /* no other file has weights */
+	bool lacks; /* … that PyTorch reads */
 } folders[] = {
+	{ "tf_model.h5", "config.json",
+		"a model with weights for TensorFlow only (tf_model.h5), which transformers 5 does not load",
+		"load it with transformers 4 and from_tf=True, and save it with save_pretrained",
+		true, true },
+	{ "flax_model.msgpack", "config.json",
+		"a model with weights for Flax only (flax_model.msgpack), which transformers 5 does not load",
+		"load it with transformers 4 and from_flax=True, and save it with save_pretrained",
+		true, true },
 	{ "nccl_trace_rank_#", NULL, "a directory of Flight Recorder dumps",
 		"fsdp-inspect order FILE", true },
 	{ "fr_trace_#", NULL, "a directory of Flight Recorder dumps",
@@ -811,7 +820,8 @@ static bool is_alone(const struct fsdp_folder *folder, const char *pattern)
 	uint32_t numbers[FSDP_PATTERN_NUMBERS];
 	FSDP_EACH(i, folder->count, entry, fsdp_folder_entry(folder, i))
 		if (!fsdp_pattern_takes(entry.name, pattern, numbers) &&
-			!fsdp_span_ends(entry.name, FSDP_SPAN(".json")))
+			!fsdp_span_ends_any(
+				entry.name, ".json .txt .md .model .gitattributes"))
 			return false;
 	return true;
 }
@@ -946,6 +956,9 @@ static bool fail_directory(const struct fsdp_look *look, struct fsdp_error **ret
 		return fail(ret_error, UNSUPPORTED, text,
 			"use a step that is finished, or wait for the save to end");
 	}
+	if (row != NULL && row->lacks)
+		return fail(ret_error, FSDP_ERROR_NOT_A_CHECKPOINT, "FI1001", row->what,
+			row->hint);
 	if (row != NULL)
 		return fail(ret_error, UNSUPPORTED, row->what, row->hint);
 	if (look->folder->count == 0)

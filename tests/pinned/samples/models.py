@@ -290,3 +290,15 @@ def experts_with_names_in_memory(folder):
         folder.json(place + "/config.json", sizes | {"model_type": kind.lower(), "architectures": [kind + "ForCausalLM"]})
         folder.write(place + "/model.safetensors", safetensors(
             {name: ("F32", shape, bytes(4 * math.prod(shape))) for name, shape in shapes.items()}, format="pt"))
+
+
+@sample
+def models_with_weights_of_other_libraries(folder):
+    """Of TensorFlow and of Flax alone, and of TensorFlow next to those of PyTorch."""
+    files = {"tf": ("tf_model.h5", b"\x89HDF\r\n\x1a\n" + bytes(100)), "flax": ("flax_model.msgpack", b"\x81\xa6params\x80"),
+             "both": ("tf_model.h5", b"\x89HDF\r\n\x1a\n" + bytes(100))}
+    for place, (name, content) in files.items():
+        folder.json(place + "/config.json", {"model_type": "x", "architectures": ["XModel"]})
+        folder.write(place + "/vocab.txt", "a\n")
+        folder.write(f"{place}/{name}", content)
+    folder.write("both/model.safetensors", safetensors({"a.weight": ("F32", [2, 2], bytes(16))}, format="pt"))
