@@ -1219,15 +1219,21 @@ static bool is_called_head(const struct model *model, uint32_t name)
 }
 
 /* A tensor other than the embedding that is called a head, or has as many rows or
- * columns. */
+ * columns, and is not of a module in a layer. */
 static bool has_head(const struct model *model, int64_t rows, uint32_t embedding)
 {
-	FSDP_EACH(i, model->tensor_count, tensor, tensor_at(model, i))
-		if (model->folded[i] != FSDP_NONE && i != embedding &&
-			(is_called_head(model, model->folded[i]) ||
-				(tensor.dims >= 2 && (tensor.shape[0] == rows ||
-							     tensor.shape[1] == rows))))
+	FSDP_EACH(i, model->tensor_count, tensor, tensor_at(model, i)) {
+		uint32_t name = model->folded[i];
+
+		if (name == FSDP_NONE || i == embedding)
+			continue;
+		if (is_called_head(model, name) ||
+			(tensor.dims >= 2 &&
+				(tensor.shape[0] == rows || tensor.shape[1] == rows) &&
+				!fsdp_complete_has_number(&model->names,
+					parent_of(model, parent_of(model, name)))))
 			return true;
+	}
 	return false;
 }
 

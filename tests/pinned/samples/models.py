@@ -302,3 +302,15 @@ def models_with_weights_of_other_libraries(folder):
         folder.write(place + "/vocab.txt", "a\n")
         folder.write(f"{place}/{name}", content)
     folder.write("both/model.safetensors", safetensors({"a.weight": ("F32", [2, 2], bytes(16))}, format="pt"))
+
+
+@sample
+def models_as_wide_as_their_vocabulary(folder):
+    """Without a head that is not tied; with one of another name. Tried: 5.24.0 initializes the head of the first."""
+    config = {"model_type": "qwen3_vl", "architectures": ["Qwen3VLForConditionalGeneration"], "tie_word_embeddings": False,
+              "text_config": {"vocab_size": 8, "hidden_size": 4, "intermediate_size": 8}}
+    names = ("embed_tokens.weight", "layers.0.mlp.up_proj.weight", "layers.0.mlp.gate_proj.weight")
+    for place, more in {"none": (), "other": ("unembed.0.weight",)}.items():
+        folder.json(place + "/config.json", config)
+        folder.write(place + "/model.safetensors", safetensors(
+            {"model.language_model." + name: ("F32", [8, 4], bytes(128)) for name in (*names, *more)}, format="pt"))
