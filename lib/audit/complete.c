@@ -20,12 +20,13 @@ static const char WRAPPERS[] =
 	"_checkpoint_wrapped_module lightning_module";
 
 /* Tensors that accompany a packed weight and are not members of their own; also the extra
- * state of a module. */
+ * state of a module, and buffers that its code computes. */
 static const char PACKING[] =
 	"qzeros scales g_idx weight_scale weight_scale_inv weight_scale_2 "
 	"weight_global_scale weight_shape weight_zero_point weight_g_idx input_scale "
 	"input_global_scale input_zero_point activation_scale q_scale k_scale v_scale "
-	"output_scale SCB weight_format absmax quant_map biases _extra_state";
+	"output_scale SCB weight_format absmax quant_map biases _extra_state "
+	"inv_freq masked_bias";
 
 static bool serves_packing(struct fsdp_span last)
 {

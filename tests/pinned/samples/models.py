@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Checkpoints of models, printed models, and plans."""
 
+import json
 import math
 
 from .files import safetensors, sample
@@ -314,3 +315,14 @@ def models_as_wide_as_their_vocabulary(folder):
         folder.json(place + "/config.json", config)
         folder.write(place + "/model.safetensors", safetensors(
             {"model.language_model." + name: ("F32", [8, 4], bytes(128)) for name in (*names, *more)}, format="pt"))
+
+
+@sample
+def llama_with_a_buffer_of_one_layer(folder):
+    """As older releases saved it in all. Tried: 5.24.0 ignores it."""
+    folder.copy("hf/llama-sharded", "m")
+    folder.write("m/more.safetensors", safetensors({"model.layers.0.self_attn.rotary_emb.inv_freq": ("F32", [4], bytes(16))}))
+    index = json.loads(folder.read("m/model.safetensors.index.json"))
+    index["weight_map"]["model.layers.0.self_attn.rotary_emb.inv_freq"] = "more.safetensors"
+    index["metadata"]["total_size"] += 16
+    folder.json("m/model.safetensors.index.json", index)
