@@ -863,29 +863,37 @@ static void report_flat(struct model *model, uint32_t index, const struct widths
 			FSDP_LLU(numel));
 }
 
-static void mark_vocabulary(struct model *model)
+/* Their names. */
+static struct fsdp_kept mark_vocabulary(struct model *model)
 {
-	for (uint32_t i = 0; i < model->tensor_count; i++)
-		if (is_of_vocabulary(model, i))
-			model->reported[i] = 1;
+	struct fsdp_kept kept = { 0 };
+
+	for (uint32_t i = 0; i < model->tensor_count; i++) {
+		if (!is_of_vocabulary(model, i))
+			continue;
+		model->reported[i] = 1;
+		fsdp_check_keep(model->checking, &kept, stored_name(model, i));
+	}
+	return kept;
 }
 
 /* All parts of the vocabulary have these rows: one finding. */
 static void report_rows(struct model *model, uint32_t index, const struct widths *widths)
 {
-	struct fsdp_span name = stored_name(model, index);
+	uint64_t rows = widths->rows;
+	struct fsdp_kept kept = mark_vocabulary(model);
 	char next[96];
 
 	snprintf(next, sizeof next, "set vocab_size to %llu in config.json",
-		FSDP_LLU(widths->rows));
-	mark_vocabulary(model);
+		FSDP_LLU(rows));
 	fsdp_find(model->findings, FSDP_RULE_CONFIG_MISMATCH,
-		FSDP_PLACE(.file = fsdp_complete_file(model, index), .tensor = name,
-			.affected = &name, .affected_count = 1, .fix = next),
-		widths->rows > widths->vocab && is_padded(widths->rows, widths->vocab)
+		FSDP_PLACE(.file = fsdp_complete_file(model, index),
+			.tensor = stored_name(model, index), .affected = kept.names,
+			.affected_count = kept.count, .fix = next),
+		rows > widths->vocab && rows % 8 == 0 && is_padded(rows, widths->vocab)
 			? "vocabulary is padded to %llu rows, config.json has vocab_size %llu: transformers refuses the shape"
 			: "vocabulary has %llu rows, config.json has vocab_size %llu: transformers refuses the shape",
-		FSDP_LLU(widths->rows), FSDP_LLU(widths->vocab));
+		FSDP_LLU(rows), FSDP_LLU(widths->vocab));
 }
 
 static bool is_main_stack(const struct stack *stack)
@@ -1132,7 +1140,7 @@ static void check_hidden(struct model *model, struct widths *widths)
 		size_in_layers(model, "q_proj qkv_proj", 2, 1) != width ||
 		fsdp_complete_config_has(model, NULL, width))
 		return;
-	mark_vocabulary(model);
+	(void)mark_vocabulary(model);
 	fsdp_find(model->findings, FSDP_RULE_CONFIG_MISMATCH,
 		FSDP_PLACE(.file = FSDP_SPAN("config.json"), .fix = CONFIG_OF_SAVE),
 		"%s is %llu, but all layers have width %llu: config.json belongs to a model of another size",
