@@ -1041,7 +1041,8 @@ static void check_dtype(struct model *model)
 	}
 	if (count == 0 || numel > UINT64_MAX / 4)
 		return;
-	snprintf(next, sizeof next, "to make it smaller: fsdp-inspect export --cast=%.*s",
+	snprintf(next, sizeof next,
+		"to make it smaller: fsdp-inspect export --cast=%.*s -o OUT DIR",
 		FSDP_TEXT(dtype));
 	fsdp_find(model->findings, FSDP_RULE_CONFIG_MISMATCH,
 		FSDP_PLACE(.file = FSDP_SPAN("config.json"), .fix = next,

@@ -197,6 +197,12 @@ static bool has_tensors(struct fsdp_loading *loading)
 	return fsdp_load_open(loading, "") != NULL;
 }
 
+/* Shards that only lack their index. */
+static bool has_all_shards(struct fsdp_loading *loading)
+{
+	return fsdp_load_is_sound(fsdp_load_open(loading, ""));
+}
+
 /* A file that is called otherwise than the loader asks for. If there are several, which
  * of them is meant is not known. */
 static bool has_other_name(struct fsdp_loading *loading)
@@ -364,6 +370,9 @@ static const struct fsdp_load_rule rules[] = {
 		.when = FSDP_LOAD_NONE),
 	FSDP_REFUSES(NO_WEIGHTS, .when = FSDP | FSDP_LOAD_NONE, .message = NO_WEIGHTS,
 		.fix = "run accelerate merge-weights pytorch_model_fsdp_0 ."),
+	FSDP_REFUSES(NO_WEIGHTS, has_all_shards, NO_WEIGHTS,
+		"fsdp-inspect export --index-only {path}",
+		.when = SHARDS | FSDP_LOAD_NONE),
 	FSDP_REFUSES(NO_WEIGHTS, .when = SHARDS | FSDP_LOAD_NONE, .message = NO_WEIGHTS,
 		.fix = "write model.safetensors.index.json"),
 	FSDP_REFUSES(NO_WEIGHTS, has_weights_below, NO_WEIGHTS "; {0} is below it",

@@ -326,3 +326,15 @@ def llama_with_a_buffer_of_one_layer(folder):
     index["weight_map"]["model.layers.0.self_attn.rotary_emb.inv_freq"] = "more.safetensors"
     index["metadata"]["total_size"] += 16
     folder.json("m/model.safetensors.index.json", index)
+
+
+@sample
+def models_that_a_command_or_a_number_repairs(folder):
+    """A shard without an index; a vocabulary that was given tokens; weights wider than config.json states."""
+    config = {"model_type": "x", "vocab_size": 5, "hidden_size": 2}
+    for place, name, more, rows in (
+            ("shard", "model-00001-of-00001.safetensors", {}, 5), ("tokens", "model.safetensors", {}, 7),
+            ("wide", "model.safetensors", {"dtype": "bfloat16"}, 5)):
+        folder.json(place + "/config.json", config | more)
+        folder.write(f"{place}/{name}", safetensors(
+            {f"{one}.weight": ("F32", [rows, 2], bytes(8 * rows)) for one in ("model.embed_tokens", "lm_head")}, format="pt"))
