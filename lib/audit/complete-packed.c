@@ -658,6 +658,7 @@ static void check_method(struct packing *packed)
 	const uint32_t *have = packed->have[PACKED_FP8];
 	size_t count = packed->weights.count;
 	bool is_fp8_method = fsdp_span_is(packed->method, "fp8");
+	bool has_groups = packed->have[PACKED_GPTQ][2] > 0; /* g_idx */
 	const char *kind = packed->counts[PACKED_FP8] == count ? "float8" : "integer";
 	struct fsdp_kept kept = { 0 };
 	uint32_t scaled = 0, halves = 0;
@@ -705,7 +706,9 @@ static void check_method(struct packing *packed)
 		fsdp_find(model->findings, FSDP_RULE_CONFIG_MISMATCH,
 			FSDP_PLACE(.tensor = kept.names[0], .affected = kept.names,
 				.affected_count = kept.count,
-				.fix = "copy quantization_config into config.json from the quantized model that it was made from"),
+				.fix = has_groups
+					       ? "put quantize_config.json of AutoGPTQ into config.json as quantization_config, with quant_method gptq; without that file copy it from the quantized model"
+					       : "copy quantization_config into config.json from the quantized model that it was made from"),
 			"%u of %zu quantized weights have a scale, but config.json has no quantization_config: loaders ignore the scales",
 			scaled, count);
 	else if (is_fp8_method && have[0] == 0 && have[1] > 0 &&

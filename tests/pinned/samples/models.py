@@ -338,3 +338,11 @@ def models_that_a_command_or_a_number_repairs(folder):
         folder.json(place + "/config.json", config | more)
         folder.write(f"{place}/{name}", safetensors(
             {f"{one}.weight": ("F32", [rows, 2], bytes(8 * rows)) for one in ("model.embed_tokens", "lm_head")}, format="pt"))
+
+
+@sample
+def weights_of_gptq_without_their_description(folder):
+    tensors = {"qweight": ("I32", [1, 8], bytes(32)), "qzeros": ("I32", [1, 1], bytes(4)), "scales": ("F16", [1, 8], bytes(16)),
+               "g_idx": ("I32", [8], bytes(32))}
+    folder.json("m/config.json", {"model_type": "x"})
+    folder.write("m/model.safetensors", safetensors({f"a.{name}": tensor for name, tensor in tensors.items()}, format="pt"))
