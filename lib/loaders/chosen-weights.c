@@ -409,6 +409,20 @@ static bool explains_all(struct fsdp_loading *loading, const char *prefix, bool 
 	       loading->misshaped == 0;
 }
 
+/* A classifier, as a reward model, whose configuration has the class of its base. */
+static bool has_score_for_head(struct fsdp_loading *loading)
+{
+	static const char types[] = "llama mistral mixtral qwen2 qwen2_moe qwen3 "
+				    "qwen3_moe phi3 gemma gemma2";
+
+	return loading->missing == 1 && loading->unexpected == 1 &&
+	       loading->misshaped == 0 &&
+	       fsdp_span_is(loading->first_missing->name, "lm_head.weight") &&
+	       fsdp_span_is(loading->first_unexpected->name, "score.weight") &&
+	       fsdp_span_is_any(
+		       fsdp_load_text(loading, "config.json", "model_type"), types);
+}
+
 /* Words: 1: the first of what is there and has no name of the model; 3: what helps.
  * Names of Meta's files are converted by a map, which also puts rows of queries and keys
  * in order. */
@@ -442,6 +456,9 @@ bool fsdp_load_misses(struct fsdp_loading *loading)
 			"llama mistral"))
 		return fsdp_load_report(loading, 3,
 			"fsdp-inspect export --map=hf-llama -o OUT %s", loading->path);
+	if (has_score_for_head(loading))
+		return fsdp_load_report(loading, 3,
+			"set architectures in config.json to the class of the same model that ends in ForSequenceClassification");
 	/* A nested dict. */
 	if (loading->stored.count == 1 && loading->first_unexpected->shape == NULL)
 		return fsdp_load_report(loading, 3,

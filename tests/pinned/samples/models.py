@@ -269,15 +269,24 @@ def t5_with_a_head_of_its_own(folder):
         shapes.pop("lm_head", None)
 
 
+SIZES = {"vocab_size": 4, "hidden_size": 2, "intermediate_size": 3, "num_hidden_layers": 1, "num_attention_heads": 1,
+         "num_key_value_heads": 1, "num_local_experts": 2, "dtype": "float32", "tie_word_embeddings": False}
+
+
+def decoder(folder, name, kind, mlp, head="lm_head"):
+    """A model of one layer with these tensors of its MLP."""
+    layer = "model.layers.0."
+    shapes = {f"{layer}self_attn.{one}_proj.weight": [2, 2] for one in "qkvo"} | {f"{layer}{one}": shape for one, shape in mlp.items()}
+    shapes |= {f"{one}.weight": [2] for one in (layer + "input_layernorm", layer + "post_attention_layernorm", "model.norm")}
+    shapes |= {"model.embed_tokens.weight": [4, 2], f"{head}.weight": [4, 2]}
+    folder.json(name + "/config.json", SIZES | {"model_type": kind.lower(), "architectures": [kind + "ForCausalLM"]})
+    folder.write(name + "/model.safetensors", safetensors(
+        {one: ("F32", shape, bytes(4 * math.prod(shape))) for one, shape in shapes.items()}, format="pt"))
+
+
 @sample
 def experts_with_names_in_memory(folder):
-    """Mixtral as saved; with names in memory, joined and single; with one of them missing. The same of GraniteMoe. Tried: 5.24.0."""
-    sizes = {"vocab_size": 4, "hidden_size": 2, "intermediate_size": 3, "num_hidden_layers": 1, "num_attention_heads": 1,
-             "num_key_value_heads": 1, "num_local_experts": 2, "dtype": "float32", "tie_word_embeddings": False}
-    layer = "model.layers.0."
-    attention = {f"{layer}self_attn.{name}_proj.weight": [2, 2] for name in "qkvo"}
-    norms = {f"{name}.weight": [2] for name in (layer + "input_layernorm", layer + "post_attention_layernorm", "model.norm")}
-    common = attention | norms | {"model.embed_tokens.weight": [4, 2], "lm_head.weight": [4, 2]}
+    """Mixtral as saved; with names in memory, single and joined; without its router. The same of GraniteMoe. Tried: 5.24.0."""
     experts = {f"experts.{expert}.w{matrix}.weight": [2, 3] if matrix == 2 else [3, 2] for expert in (0, 1) for matrix in (1, 2, 3)}
     joined = {"experts.gate_up_proj": [2, 6, 2], "experts.down_proj": [2, 2, 3]}
     router = {"gate.weight": [2, 2]}
@@ -287,10 +296,15 @@ def experts_with_names_in_memory(folder):
             ("joined", "Mixtral", "mlp", router | joined), ("part", "Mixtral", "mlp", joined),
             ("granite", "GraniteMoe", "block_sparse_moe", granite),
             ("granite-joined", "GraniteMoe", "block_sparse_moe", joined | {"router.weight": [2, 2]})):
-        shapes = common | {f"{layer}{module}.{name}": shape for name, shape in mlp.items()}
-        folder.json(place + "/config.json", sizes | {"model_type": kind.lower(), "architectures": [kind + "ForCausalLM"]})
-        folder.write(place + "/model.safetensors", safetensors(
-            {name: ("F32", shape, bytes(4 * math.prod(shape))) for name, shape in shapes.items()}, format="pt"))
+        decoder(folder, place, kind, {f"{module}.{name}": shape for name, shape in mlp.items()})
+
+
+@sample
+def classifier_with_the_class_of_its_base(folder):
+    """Tried: 5.24.0 loads it with the class of the fix."""
+    mlp = {f"mlp.{name}_proj.weight": shape for name, shape in {"gate": [3, 2], "up": [3, 2], "down": [2, 3]}.items()}
+    decoder(folder, "m", "Llama", mlp, "score")
+    folder.edit("m/config.json", '"vocab_size"', '"num_labels": 4, "vocab_size"')
 
 
 @sample
