@@ -637,7 +637,7 @@ static bool leads_to(
 	       is_below(pointer, candidate->path);
 }
 
-/* Whether a file that is written last still names the other step, which is an earlier one. */
+/* Whether a file that is written last still names the other, earlier step. */
 static bool is_tracked(const struct latest *latest, const struct run_candidate *other,
 	const struct run_candidate *later)
 {

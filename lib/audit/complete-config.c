@@ -586,17 +586,6 @@ static void check_fused_experts(struct model *model, const struct due_experts *d
 		FSDP_TEXT(due->key), FSDP_LLU(wanted), FSDP_LLU(found));
 }
 
-/* Whether the checkpoint has the names of all ranks: one file, or names of the model. */
-static bool has_all_experts(const struct model *model)
-{
-	struct fsdp_span file = fsdp_file(model->checkpoint, 0).path;
-
-	return strcmp(model->family, "dcp") == 0 ||
-	       strncmp(model->family, "hf", 2) == 0 ||
-	       (fsdp_file_count(model->checkpoint) == 1 &&
-		       !contains(fsdp_span_last(file, '/'), "rank"));
-}
-
 /* Layers whose routers have more rows than experts are stored. */
 struct routed {
 	uint64_t stored, rows; /* of the first one */
@@ -640,10 +629,18 @@ static void add_routed(struct model *model, const struct due_experts *due,
 static void check_routers(struct model *model, const struct due_experts *due)
 {
 	bool is_bare = model->root == FSDP_NONE;
+	/* One file, which is not of a rank, or names of the model. */
+	bool has_all =
+		strcmp(model->family, "dcp") == 0 ||
+		strncmp(model->family, "hf", 2) == 0 ||
+		(fsdp_file_count(model->checkpoint) == 1 &&
+			!contains(
+				fsdp_span_last(fsdp_file(model->checkpoint, 0).path, '/'),
+				"rank"));
 	struct routed routed = { .router = FSDP_NONE };
 
 	if (model->is_silent || fsdp_complete_config_names(model, "zero_expert") ||
-		(is_bare && !has_all_experts(model)))
+		(is_bare && !has_all))
 		return;
 	FSDP_EACH(i, model->stack_count, stack, &model->stacks[i])
 		if (are_experts(model, stack) && stack->element_count == stack->length &&

@@ -306,15 +306,6 @@ static bool is_average(const struct wrapped *wrapped, struct fsdp_span container
 	return false;
 }
 
-static size_t wrapper_of(struct fsdp_span segment)
-{
-	size_t i = 0;
-
-	while (i < OF_PEFT && !fsdp_span_is(segment, wrappers[i].segment))
-		i++;
-	return i;
-}
-
 /* Reads the wrappers that this name begins with, after the container of the key. */
 static void read_chain(
 	struct wrapped *wrapped, struct fsdp_span raw, struct fsdp_span key)
@@ -325,8 +316,11 @@ static void read_chain(
 		struct fsdp_span segment =
 			fsdp_span_first(fsdp_span(raw.data + size, raw.size - size), '.');
 
-		size_t wrapper = wrapper_of(segment);
+		size_t wrapper = 0;
 
+		while (wrapper < OF_PEFT &&
+			!fsdp_span_is(segment, wrappers[wrapper].segment))
+			wrapper++;
 		if (wrapper == OF_PEFT || size + segment.size == raw.size ||
 			(wrappers[wrapper].only_first &&
 				(wrapped->is_own ||

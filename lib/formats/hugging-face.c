@@ -954,25 +954,18 @@ static void check_unnamed(struct hf *hf)
 			here - count, here, count);
 }
 
-/* Bytes of all storages, each once. */
-static uint64_t stored_bytes(const struct fsdp_model *model)
+/* Bytes of all storages, each once, and of the tensors, which may be views of one. */
+static void sum_bytes(
+	const struct fsdp_model *model, uint64_t *ret_stored, uint64_t *ret_tensors)
 {
-	uint64_t sum = 0;
+	*ret_stored = *ret_tensors = 0;
 	FSDP_EACH(i, model->extents.count, extent, fsdp_model_extent(model, i))
 		if (!extent->is_record && extent->size != FSDP_UNKNOWN &&
-			!fsdp_add(sum, extent->size, &sum))
-			return UINT64_MAX;
-	return sum;
-}
-
-/* The tensors by themselves: some shards have the full storage that tensors are views of. */
-static uint64_t tensor_bytes(const struct fsdp_model *model)
-{
-	uint64_t sum = 0;
+			!fsdp_add(*ret_stored, extent->size, ret_stored))
+			*ret_stored = UINT64_MAX;
 	FSDP_EACH(i, model->tensors.count, tensor, fsdp_model_tensor(model, i))
-		if (!fsdp_add(sum, fsdp_model_bytes(model, tensor), &sum))
-			return UINT64_MAX;
-	return sum;
+		if (!fsdp_add(*ret_tensors, fsdp_model_bytes(model, tensor), ret_tensors))
+			*ret_tensors = UINT64_MAX;
 }
 
 /* Without headers the sizes of all files show whether they can have the tensors. */
@@ -1216,7 +1209,8 @@ static void finish(struct fsdp_reading *reading)
 		check_unnamed(hf);
 		check_sizes(hf);
 		struct fsdp_model *model = hf->reading->model;
-		uint64_t sum = stored_bytes(model), tensors = tensor_bytes(model);
+		uint64_t sum, tensors;
+		sum_bytes(model, &sum, &tensors);
 		if (hf->total_size != UINT64_MAX && hf->total_size != sum &&
 			hf->total_size != sum - hf->repeated_bytes &&
 			hf->total_size != tensors && !hf->lacks_some) {
