@@ -60,17 +60,19 @@ class Tables:
         """C rows of a tensor: its name, shape, flags, and what it shares."""
         name, shape, *rest = words
         shape = "" if shape == "scalar" else shape
-        facts = f"{self.bits(rest, '+')}, {self.bits(rest, '-')}"
+        facts, memory = f"{self.bits(rest, '+')}, {self.bits(rest, '-')}", name
         for key, value in (word.split("=") for word in rest if word[0] not in "+-"):
             if key == "memory":
-                facts += f", .memory = {json.dumps(value.replace('@', layer))}"
+                memory = value
             else:
                 facts += f", .{key} = {dict(tie='', expert='FSDP_LOAD_EXPERT_')[key]}{value.upper()}"
-        for text in expand(name.replace("@", layer).replace("^", prefix)):
+        names, others = (expand(one.replace("@", layer).replace("^", prefix)) for one in (name, memory))
+        for text, other in zip(names, others, strict=True):
             both = text.endswith(".*")
-            yield f"{{ {json.dumps(text[:-1] + 'weight' if both else text)}, {json.dumps(shape)}, {facts} }}"
-            if both:
-                yield f"{{ {json.dumps(text[:-1] + 'bias')}, {json.dumps(shape.split(',')[0])}, {facts} }}"
+            for end, size in (("weight", shape), ("bias", shape.split(",")[0])) if both else (("", shape),):
+                one, kept = (part[:-1] + end if both else part for part in (text, other))
+                more = f", .memory = {json.dumps(kept)}" if kept != one else ""
+                yield f"{{ {json.dumps(one)}, {json.dumps(size)}, {facts}{more} }}"
 
 
 def table(kind, name, rows):

@@ -360,3 +360,23 @@ def weights_of_gptq_without_their_description(folder):
                "g_idx": ("I32", [8], bytes(32))}
     folder.json("m/config.json", {"model_type": "x"})
     folder.write("m/model.safetensors", safetensors({f"a.{name}": tensor for name, tensor in tensors.items()}, format="pt"))
+
+
+@sample
+def encoders_of_images_with_names_in_memory(folder):
+    """ViTModel as saved, and with its names in memory. Tried: 5.24.0 loads both."""
+    names = {"attention.attention.query": "attention.q_proj", "attention.attention.key": "attention.k_proj",
+             "attention.attention.value": "attention.v_proj", "attention.output.dense": "attention.o_proj", "intermediate.dense": "mlp.fc1",
+             "output.dense": "mlp.fc2", "layernorm_before": "layernorm_before", "layernorm_after": "layernorm_after"}
+    other = {"intermediate.dense": [3, 2], "output.dense": [2, 3], "layernorm_before": [2], "layernorm_after": [2]}
+    for place in ("saved", "memory"):
+        shapes = {"embeddings.cls_token": [1, 1, 2], "embeddings.position_embeddings": [1, 2, 2]}
+        modules = {"embeddings.patch_embeddings.projection": [2, 3, 1, 1], "layernorm": [2], "pooler.dense": [2, 2]}
+        for saved, memory in names.items():
+            modules[f"encoder.layer.0.{saved}" if place == "saved" else f"layers.0.{memory}"] = other.get(saved, [2, 2])
+        for name, shape in modules.items():
+            shapes |= {f"{name}.weight": shape, f"{name}.bias": shape[:1]}
+        folder.json(place + "/config.json", {"model_type": "vit", "architectures": ["ViTModel"], "hidden_size": 2, "intermediate_size": 3,
+                    "num_hidden_layers": 1, "num_attention_heads": 1, "image_size": 1, "patch_size": 1, "dtype": "float32"})
+        folder.write(place + "/model.safetensors", safetensors(
+            {name: ("F32", shape, bytes(4 * math.prod(shape))) for name, shape in shapes.items()}, format="pt"))
