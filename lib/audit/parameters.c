@@ -376,7 +376,7 @@ static void read_segments(struct wrapped *wrapped, const struct fsdp_tensor *ten
 
 /* The command that removes the wrappers from all names, or words for it. */
 static const char *fix_of(const struct wrapped *wrapped, size_t wrapper, bool is_chain,
-	bool is_only, char room[static 2 * FSDP_SHOWN])
+	bool is_only, bool is_all, char room[static 2 * FSDP_SHOWN])
 {
 	bool is_hf = fsdp_check_is_of(wrapped->checking, "hf");
 	bool is_cleaned = is_hf, is_stripped = is_chain;
@@ -398,9 +398,9 @@ static const char *fix_of(const struct wrapped *wrapped, size_t wrapper, bool is
 			wrapped->chain);
 		return room;
 	}
-	if (!is_only)
+	if (is_all && !is_only)
 		return "save the state_dict of the module that all wrappers contain, or remove their segments from the names before loading";
-	if (wrapper == OF_COMPILE && wrapped->leading[OF_COMPILE] == 0)
+	if (wrapper == OF_COMPILE && is_only && wrapped->leading[OF_COMPILE] == 0)
 		return wrapped->container_size == 0
 			       ? "fsdp-inspect export --strip=_orig_mod. -o OUT CHECKPOINT"
 			       : "remove \"_orig_mod.\" from the names before loading";
@@ -436,7 +436,7 @@ static void report_wrapper(struct wrapped *wrapped, size_t wrapper)
 		all);
 	fsdp_find(wrapped->checking->findings, FSDP_RULE_WRAPPER_PREFIX,
 		FSDP_PLACE(.affected = names->names, .affected_count = names->count,
-			.fix = fix_of(wrapped, wrapper, is_chain, is_only, fix)),
+			.fix = fix_of(wrapped, wrapper, is_chain, is_only, is_all, fix)),
 		"%s names %s '%.*s.' (%s): load_state_dict of an unwrapped model rejects '%s'; with strict=False it loads %s",
 		count, is_chain || leads ? "begin with" : "contain",
 		(int)(shown.size - is_chain), shown.data,
