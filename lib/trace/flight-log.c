@@ -646,6 +646,9 @@ static void parse_exception(struct fsdp_watchdog *watchdog, struct fsdp_span lin
 	static const char *const of_peers[] = { "remote process exited", "remote error",
 		"ncclRemoteError", "Connection closed", "Connection reset",
 		"SignalException", "Broken pipe" };
+	/* Words of errors that a timeout of a collective can cause. */
+	static const char *const of_groups[] = { "NCCL", "nccl", "gloo", "c10d",
+		"process group", "Process group", "ProcessGroup" };
 	enum { LONGEST = 200, PYTHON = FSDP_COUNT(exceptions) };
 	size_t i = 0;
 	struct fsdp_span text = { 0 };
@@ -686,10 +689,9 @@ static void parse_exception(struct fsdp_watchdog *watchdog, struct fsdp_span lin
 	if (one.failure == FSDP_WATCHDOG_OWN &&
 		has_any(text, of_peers, FSDP_COUNT(of_peers)))
 		one.failure = FSDP_WATCHDOG_FOLLOWS;
-	one.by_itself =
-		i == PYTHON && one.failure == FSDP_WATCHDOG_OWN &&
-		!fsdp_span_ends(fsdp_span_first(text, ':'), FSDP_SPAN("RuntimeError")) &&
-		!fsdp_span_begins(text, FSDP_SPAN("torch.distributed."));
+	one.by_itself = i == PYTHON && one.failure == FSDP_WATCHDOG_OWN &&
+			!has_any(text, of_groups, FSDP_COUNT(of_groups)) &&
+			!fsdp_span_begins(text, FSDP_SPAN("torch.distributed."));
 	text.size = fsdp_min(text.size, LONGEST);
 	stack = i >= GLOO_EXCEPTION ? find_stack(watchdog, one.shown.rank) : NULL;
 	if (stack != NULL) {

@@ -180,3 +180,23 @@ def timeouts_of_1024_ranks(folder):
                 if "Rank 6] Watchdog caught" in line)
     lines(folder, "many.log", *(line.replace("rank6", f"rank{rank}").replace("Rank 6", f"Rank {rank}")
                                 for rank in range(1024)))
+
+
+def failure(rank, group, seq, enqueued, number=None):
+    """What a watchdog of NCCL prints when an all_reduce of a group fails."""
+    front = f"[rank{rank}]:[E901 05:20:03.123992144 ProcessGroupNCCL.cpp:"
+    number = rank if number is None else number
+    return (timeout(f"{front}632] [Rank {number}] ", seq, 600000, 600020, "NumelIn=1, NumelOut=1, ") +
+            f"{front}2271] [PG ID 0 PG GUID {group} Rank {number}]  failure detected by watchdog at work sequence id: "
+            f"{seq} PG status: last enqueued work: {enqueued}, last completed work: {seq - 1}\n")
+
+
+@sample
+def errors_of_rank_2_that_others_wait_for(folder):
+    """Of its own code, and of a group of processes."""
+    errors = ("DataLoader worker (pid 12345) is killed by signal: Killed. ",
+              "The size of tensor a (512) must match the size of tensor b (513)",
+              "NCCL communicator was aborted on rank 2.")
+    others = [failure(rank, "0(default_pg)", 4606, 4606) for rank in (0, 1, 3)]
+    for variant, error in zip(folder.folders(errors), errors):
+        variant.write("job.log", f"[rank2]: RuntimeError: {error}\n", *others)
