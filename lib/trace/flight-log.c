@@ -627,11 +627,18 @@ static void parse_end(struct fsdp_watchdog *watchdog, struct fsdp_span line)
 		watchdog->ended_rank = watchdog->is_root_cause ? number : FSDP_ABSENT;
 	}
 	name = between(after(code, ")"), "(", ")");
+	/* Older reports have the name two lines below. */
+	if (code.data == NULL) {
+		code = after(line, "traceback : ");
+		name = between(after(code, "Signal "), "(", ")");
+	} else {
+		code = fsdp_span(code.data - 13, code.size + 13);
+	}
 	if (name.size == 0 || one.shown.rank == FSDP_ABSENT ||
 		fsdp_span_is(name, "SIGTERM"))
 		return;
 	watchdog->ended_rank = FSDP_ABSENT;
-	add_exception(watchdog, &one, fsdp_span(code.data - 13, code.size + 13));
+	add_exception(watchdog, &one, code);
 }
 
 /* "rank 0 is all-gathering …", after which *text begins; false: no such rank. */

@@ -376,6 +376,7 @@ struct fsdp_watchdog_stack {
  *	Root Cause (first observed failure):
  *	  rank      : 3 (local_rank: 3)
  *	  exitcode  : -11 (pid: 16619)  (SIGSEGV)
+ *	  traceback : Signal 9 (SIGKILL) received by PID 48101        (older: only here)
  */
 enum fsdp_watchdog_failure {
 	FSDP_WATCHDOG_OWN,     /* of the rank itself */

@@ -200,3 +200,10 @@ def errors_of_rank_2_that_others_wait_for(folder):
     others = [failure(rank, "0(default_pg)", 4606, 4606) for rank in (0, 1, 3)]
     for variant, error in zip(folder.folders(errors), errors):
         variant.write("job.log", f"[rank2]: RuntimeError: {error}\n", *others)
+
+
+@sample
+def report_of_torchrun_with_the_signal_below(folder):
+    lines(folder, "job.log", *(failure(rank, "0(default_pg)", 808, 811) for rank in (0, 1, 3)),
+          "Root Cause (first observed failure):", "  rank      : 2 (local_rank: 2)", "  exitcode  : -9 (pid: 48101)",
+          "  error_file: <N/A>", "  traceback : Signal 9 (SIGKILL) received by PID 48101")
