@@ -489,6 +489,38 @@ static void line_ranks(const struct flight *flight, const char *label, const cha
 		out_values_line(flight->out, label, format, RANKS(ranks));
 }
 
+/* How far the ranks of logs without a cause can be compared. */
+static void line_compared(const struct flight *flight)
+{
+	const struct fsdp_flight *joined = flight->joined;
+	const struct fsdp_watchdog_status *watches = joined->watches, *waits = NULL;
+	bool several = false;
+
+	for (size_t i = 0; i < joined->watch_count; i++) {
+		if (watches[i].seq == FSDP_ABSENT && watches[i].op.size == 0)
+			continue;
+		several |= waits != NULL && waits->rank != watches[i].rank;
+		waits = &watches[i];
+	}
+	if (waits == NULL)
+		out_line(flight->out, NULL,
+			"a collective timed out, but no line of these logs names it");
+	else if (!several)
+		out_values_line(flight->out, NULL,
+			"only the log of rank {} {}: the other ranks are unknown",
+			value_integer(waits->rank),
+			value_word(joined->log_rank_count == 1 ? "has failed collectives"
+							       : "shows where it waits"));
+	else if (watches[0].group.size == 0 && watches[0].seq != watches[1].seq)
+		out_line(flight->out, NULL,
+			"the lines name no process group: these ranks may wait in different ones");
+	else
+		out_line(flight->out, NULL, "%s",
+			joined->share_groups
+				? "all ranks with lines entered the same collectives"
+				: "the ranks with lines wait in different process groups: they cannot be compared");
+}
+
 /* That ranks agree, as far as they are known, or wait for ranks that left nothing. */
 static void lines_agree(const struct flight *flight)
 {
@@ -519,13 +551,16 @@ static void lines_agree(const struct flight *flight)
 		line_ranks(flight, "not begun", "by the GPU of {}: others began it",
 			joined->not_started);
 	}
-	if (joined->problem == NULL && flight->is_alone && is_log)
-		out_values_line(out, NULL,
-			"only the log of rank {} {}: the other ranks are unknown",
-			value_integer(joined->watches[0].rank),
-			value_word(joined->log_rank_count == 1 ? "has failed collectives"
-							       : "shows where it waits"));
-	else if (joined->problem == NULL && flight->is_alone)
+	if (is_log && joined->watch_count != 0 &&
+		joined->verdict == FSDP_FLIGHT_INCOMPLETE && !joined->all_wait &&
+		((joined->problem == NULL &&
+			 (joined->exception_count == 0 || flight->is_alone)) ||
+			(problem_is(joined, "unheard") && flight->is_alone &&
+				joined->seq != FSDP_ABSENT))) {
+		line_compared(flight);
+		return;
+	}
+	if (joined->problem == NULL && flight->is_alone)
 		out_values_line(out, NULL,
 			"only the dump of rank {} is readable: the other ranks are unknown",
 			value_integer(flight->first->rank));
@@ -534,15 +569,10 @@ static void lines_agree(const struct flight *flight)
 	else if (joined->problem == NULL && joined->verdict == FSDP_FLIGHT_AGREE &&
 		 !joined->all_wait)
 		line = "no hang found: all ranks entered the same collectives";
-	else if (joined->problem == NULL && joined->watch_count > 1 &&
-		 joined->watches[0].group.size == 0 &&
-		 joined->watches[0].seq != joined->watches[1].seq)
-		line = "the lines name no process group: these ranks may wait in different ones";
 	/* A rank that printed an error may wait in a send or receive. */
 	else if (joined->problem == NULL && joined->verdict == FSDP_FLIGHT_INCOMPLETE &&
 		 joined->exception_count == 0)
-		line = is_log ? "all ranks with lines entered the same collectives"
-			      : "all ranks with a readable dump entered the same collectives";
+		line = "all ranks with a readable dump entered the same collectives";
 	if (line != NULL)
 		out_values_line(out, NULL, "{}{}[; the last one of {} did not end]{}",
 			value_word(line),

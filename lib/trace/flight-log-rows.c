@@ -53,6 +53,7 @@ struct log_join {
 	int64_t world;       /* number of ranks: as many as are known */
 	bool numbers_differ; /* reports of ranks about others cannot be used, */
 	bool left_out;       /* and there is some */
+	bool timed_out;      /* some collective did */
 };
 
 static bool is_used(const struct fsdp_trace_reading *reading)
@@ -76,6 +77,7 @@ static void gather(
 		const struct fsdp_watchdog *watchdog = readings[i].watchdog;
 		if (!is_used(&readings[i]))
 			continue;
+		join->timed_out |= watchdog->timed_out;
 		if (watchdog->highest_rank >= join->world)
 			join->world = watchdog->highest_rank + 1;
 		for (size_t j = 0; j < watchdog->exceptions.count; j++) {
@@ -442,7 +444,8 @@ static void describe_work(const struct log_join *join, struct fsdp_flight *fligh
 }
 
 /* Ranks print nothing about a group in which they never entered what timed out, except
- * the default one. If others wait and these do not, they are the cause. */
+ * the default one. If others wait and these do not, they are the cause, provided that no
+ * rank is without lines: such a rank may be the one that others wait for. */
 static void describe_idle(struct log_join *join, struct fsdp_flight *flight)
 {
 	const struct log_team *team = NULL;
@@ -458,7 +461,7 @@ static void describe_idle(struct log_join *join, struct fsdp_flight *flight)
 	for (size_t i = 0; i < join->rank_count; i++)
 		if (!waits[i])
 			idle[count++] = join->ranks[i];
-	if (longest == NULL || count == 0)
+	if (longest == NULL || count == 0 || join->rank_count < (size_t)join->world)
 		return;
 	entered = FSDP_TAKE(join->arena, entered, team->count);
 	for (size_t i = 0; i < team->count; i++)
@@ -625,8 +628,11 @@ static void join_lines(struct log_join *join, const struct fsdp_limits *limits,
 		describe_parted(join, flight);
 	if (flight->problem == NULL)
 		describe_idle(join, flight);
-	/* The log of one rank does not show whether others agree. */
-	if (join->rank_count == 1 && flight->verdict == FSDP_FLIGHT_AGREE) {
+	/* The log of one rank does not show whether others agree, nor do lines about
+	 * groups other than the one in which a collective timed out. */
+	if ((join->rank_count == 1 ||
+		    (join->timed_out && find_longest(join, &team) == NULL)) &&
+		flight->verdict == FSDP_FLIGHT_AGREE) {
 		flight->verdict = FSDP_FLIGHT_INCOMPLETE;
 		flight->all_wait = false;
 		flight->since_ns = FSDP_ABSENT;
@@ -702,6 +708,8 @@ const struct fsdp_flight *fsdp_watchdog_join(struct fsdp_trace_reading *readings
 		join_lines(&join, readings[0].limits, flight, ret_error);
 	}
 	describe_exceptions(&join, flight);
+	for (size_t i = 0; i < join.team_count; i++)
+		flight->share_groups |= join.teams[i].count > 1;
 	/* The numbers that were printed. */
 	struct fsdp_watchdog_status *watch =
 		FSDP_TAKE(join.arena, watch, join.state_count);

@@ -740,6 +740,7 @@ static void parse_message(struct fsdp_watchdog *watchdog, struct fsdp_span front
 		line.ran_ms = ms_after(message, ") ran for ");
 		line.op = parse_op_type(watchdog, message, line.op);
 	}
+	watchdog->timed_out |= has(front, "collective timeout from ");
 	hear_of(watchdog, number_after(front, "timeout from  rank "));
 	if (known && (line.seq != FSDP_ABSENT || line.enqueued != FSDP_ABSENT))
 		fsdp_vec_append(&watchdog->lines, &line);

@@ -404,6 +404,7 @@ struct fsdp_watchdog {
 	int64_t highest_rank;     /* that any line begins with or names; -1: none */
 	int64_t snapshot;         /* work that a report lists ranks of, or FSDP_ABSENT */
 	bool prints_others;       /* ranks that call what the one that prints does */
+	bool timed_out;           /* a rank heard of a timeout, maybe in another group */
 	bool numbers_differ;      /* those in some group and those of the job */
 };
 

@@ -591,6 +591,8 @@ struct fsdp_flight {
 	size_t exception_count;
 	/* Ranks that the lines of logs are of. */
 	size_t log_rank_count;
+	/* Of logs: ranks have lines of the same group. */
+	bool share_groups;
 	/* The dumps are of gloo, whose recorder has no sends and receives. */
 	bool is_gloo;
 	/* Of dumps: each rank has entries, and its device finished the last one. */

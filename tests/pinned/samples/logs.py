@@ -207,3 +207,16 @@ def report_of_torchrun_with_the_signal_below(folder):
     lines(folder, "job.log", *(failure(rank, "0(default_pg)", 808, 811) for rank in (0, 1, 3)),
           "Root Cause (first observed failure):", "  rank      : 2 (local_rank: 2)", "  exitcode  : -9 (pid: 48101)",
           "  error_file: <N/A>", "  traceback : Signal 9 (SIGKILL) received by PID 48101")
+
+
+@sample
+def logs_in_which_ranks_cannot_be_compared(folder):
+    """Of rank 1, which heard of a timeout in another group, and of ranks that wait in groups of their own."""
+    dump = ("[rank1]:[E901 05:20:03.123992144 ProcessGroupNCCL.cpp:1890] [PG ID 0 PG GUID 0(default_pg) Rank 1] "
+            "Received a dump signal due to a collective timeout from {} and we will try our best to dump the debug "
+            "info. Last enqueued NCCL work: 51, last completed NCCL work: 51.\n")
+    waits = failure(2, "97(PIPELINE_MODEL_PARALLEL_GROUP)", 1, 1, 0)
+    folder.write("local.log", dump.format("this local rank"))
+    folder.write("one.log", dump.format(" rank 3"), waits)
+    folder.write("groups.log", waits, failure(3, "98(TENSOR_MODEL_PARALLEL_GROUP)", 57, 60, 0))
+    folder.write("alone.log", failure(2, "0(default_pg)", 808, 811))
