@@ -389,6 +389,7 @@ static void append_cause(struct writer *to, const struct fsdp_flight *joined,
 		tail = " the send of";
 	else if (strcmp(verb, "failed") == 0)
 		tail = joined->watch_count != 0      ? " before the other ranks timed out"
+		       : one->ranks.count > 1        ? " at the same time"
 		       : joined->exception_count > 1 ? " first"
 						     : "";
 	writer_text(to, conclusion->of != NULL ? conclusion->of : "");

@@ -591,7 +591,8 @@ static void describe_exceptions(struct log_join *join, struct fsdp_flight *fligh
 	/* An abort that follows on a timeout makes errors, too. */
 	if (open && !is_after_timeout(join, first)) {
 		/* Those of the exceptions that are like one: the rank that failed by
-		 * itself, all whose watchdog hangs, or the two whose forwards differ. */
+		 * itself, or all at the same time, all whose watchdog
+		 * hangs, or the two whose forwards differ. */
 		bool orders = first->failure == FSDP_WATCHDOG_ORDERS,
 		     sizes = first->failure == FSDP_WATCHDOG_SIZES;
 		int64_t *blamed =
@@ -601,10 +602,19 @@ static void describe_exceptions(struct log_join *join, struct fsdp_flight *fligh
 			blamed[found++] = first->shown.rank;
 		if (orders)
 			blamed[found++] = first->other;
-		for (size_t i = 0; i < join->exception_count; i++)
-			if (first->failure == FSDP_WATCHDOG_HANGS &&
-				join->exceptions[i].failure == FSDP_WATCHDOG_HANGS)
-				blamed[found++] = join->exceptions[i].shown.rank;
+		for (size_t i = 0; i < join->exception_count; i++) {
+			const struct fsdp_watchdog_exception *one = &join->exceptions[i];
+			/* A watchdog looks for errors a few times a second only. */
+			bool at_once =
+				first->failure == FSDP_WATCHDOG_OWN &&
+				first->shown.time_ns != FSDP_ABSENT &&
+				one->shown.time_ns != FSDP_ABSENT &&
+				one->shown.time_ns - first->shown.time_ns < 1000000000 &&
+				fsdp_span_equal(one->shown.text, first->shown.text);
+			if (one->failure == first->failure &&
+				(one->failure == FSDP_WATCHDOG_HANGS || at_once))
+				blamed[found++] = one->shown.rank;
+		}
 		flight->verdict =
 			orders || sizes ? FSDP_FLIGHT_MISMATCH : FSDP_FLIGHT_STUCK;
 		flight->problem = sizes ? "size" : "exception";

@@ -99,7 +99,7 @@ def exceptions_of_rank_2_without_a_time(folder):
 
 @sample
 def errors_of_two_ranks(folder):
-    """The earlier one twice."""
+    """The earlier one twice; and the same error in one second."""
     ended = "Process group watchdog thread terminated with exception: CUDA error:"
     memory = "an illegal memory access was encountered"
 
@@ -107,6 +107,7 @@ def errors_of_two_ranks(folder):
         return (f"[rank{rank}]:[E1101 08:00:0{second}.123456789 ProcessGroupNCCL.cpp:1895] "
                 f"[PG ID 0 PG GUID 0(default_pg) Rank {rank}] {ended} {text}\n")
 
+    folder.write("same.log", error(0, 1, memory), error(3, 1, memory))
     folder.write("errors.log", error(0, 2, "unknown"), error(3, 1, memory),
                  f"  what():  [PG ID 0 PG GUID 0(default_pg) Rank 3] {ended} {memory}\r\n")
 
