@@ -12,7 +12,7 @@ BERT = {"model_type": "bert", "architectures": ["BertForTokenClassification"], "
         "intermediate_size": 24, "num_attention_heads": 4, "max_position_embeddings": 8, "type_vocab_size": 2, "id2label": {"0": "a", "1": "b", "2": "c"}}
 WHISPER = {"model_type": "whisper", "d_model": 16, "encoder_layers": 1, "decoder_layers": 1, "encoder_attention_heads": 4, "encoder_ffn_dim": 24, "decoder_ffn_dim": 24}
 GATHER = "gather the full state dict before saving it, or merge the shards of all ranks"
-AGAIN = "save or convert the model again, and compare the names with those of the source"
+AGAIN = "save or convert the model again, and compare the tensor names with those of the original"
 
 
 def bert(weight="weight", bias="bias", rows=8, **config):
@@ -123,7 +123,7 @@ CURES = [
     ("FI4005", always(model(ENDS | {"model.flat.bias": (512,)}, {})), []),
     # As transformers builds the embedding of Mllama.
     ("FI1091", llama({"model.embed_tokens.weight": (72, 16)}, model_type="mllama_text_model"), []),
-    ("FI1091", llama({"model.embed_tokens.weight": (72, 16)}, model_type="mine"), ["take config.json and the weights from one save: they do not belong together"]),
+    ("FI1091", llama({"model.embed_tokens.weight": (72, 16)}, model_type="mine"), ["copy config.json and all weights again from one and the same save"]),
 ]
 
 META = {"model.embed_tokens": "tok_embeddings", "lm_head": "output", "model.norm": "norm", "model.layers": "layers", "self_attn.q_proj": "attention.wq",

@@ -116,7 +116,7 @@ message() {
 	cp set/rank1.pt set/rank2.pt
 	[ "$(rules set)" = FI1009 ]
 	[ "$(message FI1009 set)" = \
-		"contains the data of rank 1, like rank1.pt, instead of rank 2, whose data is missing" ]
+		"contains the data of rank 1, as rank1.pt does; the data of rank 2 is missing" ]
 	"$FSDP_INSPECT" info --json set 2>/dev/null | jq -e 'any(.findings[]; .rule == "FI1009" and .affected_count > 0)'
 }
 

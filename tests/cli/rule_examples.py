@@ -830,7 +830,7 @@ def tokens(name, last, near):
             return {"tokenizer": {"added_tokens": [{"id": number, "content": text}], "model": {"vocab": {"a": 0, "b": 63}}},
                     "tokenizer_config": {"added_tokens_decoder": {"1": {"content": "a"}, str(number): {"content": text}}},
                     "added_tokens": {text: number}}[name]
-        return [write(folder, ENDS, config=LLAMA, **{name: token(*(last if trips else near))})]
+        return [write(folder, LLAMA_ALL, config=LLAMA, **{name: token(*(last if trips else near))})]
     return with_tokens
 
 
@@ -902,7 +902,7 @@ ROWS = [
     ("FI1095", "warning", model({n: ENDS[n] for n in ENDS if "head" in n} | layers(MODULE + ".weight"), {"lm_head.weight": (64, 16), "tokens": (64, 16)} | layers(MODULE + ".weight"))),
     ("FI1091", "error", model(routed(2), routed(4), num_experts=2, near_num_experts=4)), ("FI1091", "error", model(routed(2), routed(2, 2), num_experts=2)),
     ("FI1091", "error", model(routed(2), routed(4), num_experts=4)), ("FI1091", "error", model(routed(2), routed(2), num_experts=2, near_zero_expert_num=2)),
-    ("FI1091", "error", model(ENDS, ENDS, vocab_size=60, near_vocab_size=64)),
+    ("FI1091", "error", model(LLAMA_ALL, LLAMA_ALL, vocab_size=60, near_vocab_size=64)),
     *(("FI1091", "error", tokens(name, ("<pad>", 64), ("<pad>", 63))) for name in ("tokenizer", "tokenizer_config", "added_tokens")),
     # As the models for text of a family have the tokens for its images.
     ("FI1091", "note", tokens("tokenizer", ("<image_soft_token>", 64), ("<image_soft_token>", 63))),
@@ -955,7 +955,7 @@ CURES = [
     # The other side of lora_B has as many rows as the configuration has ranks, by chance.
     ("FI1091", always(adapter(second=(8, 4), r=8)), "set r to 4 in adapter_config.json and check lora_alpha, or copy the weights of the run that has r = 8"),
     ("FI1091", always(model(SCALED, FP8)), "copy quantization_config into config.json from the quantized model that it was made from"),
-    ("FI1091", always(model(ENDS, {}, vocab_size=60)), "set vocab_size to 64 in config.json"),
+    ("FI1091", always(model(LLAMA_ALL, {}, vocab_size=60)), "set vocab_size to 64 in config.json"),
     ("FI4002", always(adapter(prefix="base_model.model." * 2)), 'remove one "base_model.model." from the names'),
     ("FI1091", always(tokens("tokenizer", ("<pad>", 66), ())), "model.resize_token_embeddings(67), train the new rows, save again"),
     *(("FI1040", always(cut_beside("hf/llama-sharded", *names)), f"copy this file again{end}") for names, end in (
@@ -1061,7 +1061,7 @@ LOADS = [
       for segment in ("module", "_orig_mod") for wanted, config in (("differs", {}), ("not_judged", {"auto_map": {"AutoModel": "mine.Mine"}}))),
     (always(model({f"model.{n}": s for n, s in LLAMA_ALL.items()}, {})), ["--for=hf"], "loads"),
     (always(model({f"model.{n}": s for n, s in LLAMA_ALL.items()}, {})), ["--for=hf", "--loader-version=4.57"], "differs"),
-    (cut_pickle, ["--for=hf"], "not_judged"), (lambda folder: listed(folder, True)[0], ["--for=hf"], "loads"),
+    (cut_pickle, ["--for=hf"], "refuses"), (lambda folder: listed(folder, True)[0], ["--for=hf"], "loads"),
     (lambda folder: objects(folder, True)[0], ["--for=megatron"], "refuses"), (with_gap, ["--for=megatron"], "differs"), (lambda _: os.path.join(TESTDATA, "megatron/common-inside"), ["--for=megatron"], "loads"),
     (always(other_save("demo/step-1234")), ["--for=dcp"], "refuses"), (always(other_save("runs/dcp-half-written/run/step-10")), ["--for=dcp"], "loads"),
     (stream("float8_e5m2"), ["--for=weights_only"], "refuses"), (stream("int8", "CharStorage"), ["--for=weights_only"], "loads"),
