@@ -169,22 +169,31 @@ static enum fsdp_level level_reached(const struct passes *passes, enum fsdp_leve
 	return passes->scope.level;
 }
 
-/* Whether there are several tensors of this name, and all are equal. */
-static bool is_repeated(struct run *run, struct fsdp_span name)
+/* So many bytes are compared where contents are not asked for. */
+static const uint64_t COMPARED_MOST = UINT64_C(1) << 30;
+
+/* Whether there are several tensors of this name, and all are equal. `left`: bytes that
+ * may be compared. */
+static bool is_repeated(struct run *run, struct fsdp_span name, uint64_t *left)
 {
 	const struct fsdp_checkpoint *checkpoint = run->checkpoint;
 	uint32_t first = fsdp_tensor_find(checkpoint, name), i = first;
 
 	while (i != FSDP_NONE && ++i < fsdp_tensor_count(checkpoint) &&
-		fsdp_tensor(checkpoint, i).name == fsdp_tensor(checkpoint, first).name)
-		if (!tensors_are_equal(run, first, i))
+		fsdp_tensor(checkpoint, i).name == fsdp_tensor(checkpoint, first).name) {
+		uint64_t bytes = fsdp_tensor(checkpoint, i).bytes;
+
+		if (bytes > *left || !tensors_are_equal(run, first, i))
 			return false;
+		*left -= bytes;
+	}
 	return i != FSDP_NONE && i > first + 1;
 }
 
 /* Loaders may take any of them. Those of remote files are not read for this. */
-static void excuse_repeated(struct run *run)
+static void excuse_repeated(struct run *run, enum fsdp_level level)
 {
+	uint64_t left = level >= FSDP_LEVEL_DATA ? UINT64_MAX : COMPARED_MOST;
 	struct collected *collected = run->collected;
 
 	for (size_t i = run->first.finding; i < collected->finding_count; i++) {
@@ -192,7 +201,7 @@ static void excuse_repeated(struct run *run)
 
 		if (strcmp(finding->rule, "FI1061") != 0 || finding->tensor.size == 0 ||
 			helper_kind(run->path) != FSDP_REMOTE_LOCAL ||
-			!is_repeated(run, span_of_text(finding->tensor)))
+			!is_repeated(run, span_of_text(finding->tensor), &left))
 			continue;
 		finding->severity = SEVERITY_NOTE;
 		finding->message = text_format("%.*s; both have equal bytes",
@@ -220,7 +229,7 @@ static void audit_facts(struct passes *passes, struct run *run, enum fsdp_level 
 		collected_found(run->collected, fsdp_audit_finding(passes->audit, i),
 			run->input, true);
 	if (level >= FSDP_LEVEL_HEADERS)
-		excuse_repeated(run);
+		excuse_repeated(run, level);
 	for (size_t i = 0; i < fsdp_omitted_count(run->checkpoint); i++)
 		add_omitted(run, fsdp_omitted(run->checkpoint, i));
 	for (size_t i = 0; i < fsdp_audit_omitted_count(passes->audit); i++)

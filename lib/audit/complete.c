@@ -1057,7 +1057,7 @@ static void check_placeholders(struct model *model)
 {
 	static const char *const keys[] = { "hidden_size", "d_model", "n_embd", "dim" };
 	uint32_t count = model->tensor_count;
-	struct fsdp_span *names = MODEL_TAKE(model, names, FSDP_AFFECTED_KEPT);
+	struct fsdp_span *names;
 	uint64_t width = 0;
 	size_t key = 0;
 
@@ -1066,6 +1066,7 @@ static void check_placeholders(struct model *model)
 		key++;
 	if (width < 2 || count < 2)
 		return;
+	names = MODEL_TAKE(model, names, FSDP_AFFECTED_KEPT);
 	FSDP_EACH(i, count, tensor, tensor_at(model, i)) {
 		if (tensor.role != FSDP_ROLE_PARAM || tensor.dims != 1 ||
 			tensor.shape[0] != 1 || !fsdp_dtype(tensor.dtype)->is_floating)

@@ -57,8 +57,16 @@ struct group_entry {
 	bool has_state;
 };
 
+/* A key at the top, such as "optimizer" or "lr_scheduler", and the kind of its state. */
+struct optim_key {
+	struct fsdp_span name;
+	bool has_groups; /* as an optimizer */
+	bool has_epoch;  /* as a scheduler */
+};
+
 struct optim_groups {
 	struct fsdp_checking *checking;
+	struct optim_key keys[2]; /* of the optimizer, of the scheduler */
 	bool is_whole; /* what a rank wrote is of all ranks: a distributed checkpoint */
 	struct optim_owner owners[OWNERS_MAX];
 	size_t owner_count;
@@ -154,6 +162,26 @@ static void add_flattened(
 }
 
 /* "OWNER.param_groups.0.params", a list, or one item of it. */
+/* What a key at the top that is named after an optimizer or a scheduler has. */
+static void read_key(struct optim_groups *groups, struct fsdp_span raw)
+{
+	struct fsdp_span name = fsdp_span_first(raw, '.'), member;
+	bool is_scheduler = fsdp_span_find(name, FSDP_SPAN("sched")) != NULL;
+	struct optim_key *key = &groups->keys[is_scheduler];
+
+	if (name.size == raw.size ||
+		(!is_scheduler && !fsdp_span_begins(name, FSDP_SPAN("optim"))))
+		return;
+	member = fsdp_span_first(
+		fsdp_span(name.data + name.size + 1, raw.size - name.size - 1), '.');
+	key->has_groups |= fsdp_span_is(member, "param_groups");
+	key->has_epoch |= fsdp_span_is_any(member, "last_epoch base_lrs _step_count");
+	if (key->name.data != NULL)
+		return;
+	key->name = fsdp_arena_copy(groups->checking->arena, name);
+	groups->checking->no_memory |= key->name.data == NULL;
+}
+
 static void add_value(struct optim_groups *groups, const struct fsdp_value *value)
 {
 	struct fsdp_checking *checking = groups->checking;
@@ -161,6 +189,7 @@ static void add_value(struct optim_groups *groups, const struct fsdp_value *valu
 	struct fsdp_container_path path;
 	struct optim_owner *owner;
 
+	read_key(groups, raw);
 	if (!fsdp_container_path_read(
 		    checking->checkpoint, value->path, raw, "param_groups", &path)) {
 		add_flattened(groups, raw, value->rank);
@@ -427,39 +456,20 @@ static void check_parameters_of(
 	check_hole(groups, entries, count);
 }
 
-/* A key for the optimizer with the state of a scheduler, and the reverse. */
-static void check_exchanged(struct fsdp_checking *checking)
+/* The optimizer's key has the state of a scheduler, and the reverse. */
+static void report_exchanged(struct optim_groups *groups)
 {
-	enum { OPTIMIZER, SCHEDULER };
-	bool has_epoch[2] = { false }, has_groups[2] = { false };
-	struct fsdp_span keys[2] = { { NULL, 0 }, { NULL, 0 } };
+	const struct optim_key *optimizer = &groups->keys[0],
+			       *scheduler = &groups->keys[1];
 
-	FSDP_EACH(i, (uint32_t)fsdp_value_count(checking->checkpoint), value,
-		fsdp_value(checking->checkpoint, i)) {
-		struct fsdp_span raw = fsdp_check_name(checking, value.raw_name);
-		struct fsdp_span key = fsdp_span_first(raw, '.'), member;
-		size_t kind = fsdp_span_find(key, FSDP_SPAN("sched")) != NULL ? SCHEDULER
-									      : OPTIMIZER;
-
-		if (key.size == raw.size ||
-			(kind == OPTIMIZER && !fsdp_span_begins(key, FSDP_SPAN("optim"))))
-			continue;
-		member = fsdp_span_first(
-			fsdp_span(key.data + key.size + 1, raw.size - key.size - 1), '.');
-		has_groups[kind] |= fsdp_span_is(member, "param_groups");
-		has_epoch[kind] |=
-			fsdp_span_is_any(member, "last_epoch base_lrs _step_count");
-		if (keys[kind].data == NULL)
-			keys[kind] = fsdp_arena_copy(checking->arena, key);
-	}
-	if (has_epoch[OPTIMIZER] && !has_groups[OPTIMIZER] && has_groups[SCHEDULER] &&
-		!has_epoch[SCHEDULER])
-		fsdp_find(checking->findings, FSDP_RULE_OPTIM_GROUPS,
+	if (optimizer->has_epoch && !optimizer->has_groups && scheduler->has_groups &&
+		!scheduler->has_epoch)
+		fsdp_find(groups->checking->findings, FSDP_RULE_OPTIM_GROUPS,
 			FSDP_PLACE(.severity = FSDP_WARNING + 1,
 				.fix = "load each state dict from the other key"),
 			"'%.*s' has the state of a scheduler, and '%.*s' has param_groups of an optimizer: the two were exchanged",
-			FSDP_TEXT_MOST(keys[OPTIMIZER], 64),
-			FSDP_TEXT_MOST(keys[SCHEDULER], 64));
+			FSDP_TEXT_MOST(optimizer->name, 64),
+			FSDP_TEXT_MOST(scheduler->name, 64));
 }
 
 static void check_groups(struct fsdp_checking *checking)
@@ -470,7 +480,6 @@ static void check_groups(struct fsdp_checking *checking)
 		.is_whole = fsdp_check_is_of(checking, "dcp"),
 	};
 
-	check_exchanged(checking);
 	for (uint32_t i = 0; i < fsdp_value_count(checkpoint) && !checking->no_memory;
 		i++) {
 		struct fsdp_value value = fsdp_value(checkpoint, i);
@@ -479,6 +488,7 @@ static void check_groups(struct fsdp_checking *checking)
 	}
 	if (checking->no_memory)
 		return;
+	report_exchanged(&groups);
 	if (groups.count == 0) {
 		fsdp_check_skip(checking, FSDP_RULE_OPTIM_GROUPS, FSDP_REASON_NONE);
 		return;

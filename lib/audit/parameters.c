@@ -256,8 +256,8 @@ struct wrapped {
 	struct fsdp_kept first[WRAPPERS]; /* of the first, what load_state_dict gets */
 	size_t leading[WRAPPERS];         /* names that begin with it */
 	/* All wrappers at the beginning of the first such name, after its container. */
-	char chain[FSDP_SHOWN];
-	size_t container_size; /* of these characters */
+	struct fsdp_span chain;
+	struct fsdp_span prefix; /* its wrappers, without the container */
 	bool in_chain[WRAPPERS];
 	size_t chained; /* names that begin so */
 	size_t outer;   /* names outside of any container */
@@ -331,9 +331,13 @@ static void read_chain(
 		wrapped->in_chain[wrapper] = true;
 		size += segment.size + 1;
 	}
-	wrapped->container_size = raw.size - key.size;
-	if (size < sizeof wrapped->chain)
-		memcpy(wrapped->chain, raw.data, size);
+	wrapped->chain =
+		fsdp_arena_copy(wrapped->checking->arena, fsdp_span(raw.data, size));
+	if (wrapped->chain.data == NULL)
+		wrapped->checking->no_memory = true;
+	else
+		wrapped->prefix = fsdp_span(wrapped->chain.data + raw.size - key.size,
+			size + key.size - raw.size);
 }
 
 static void read_segments(struct wrapped *wrapped, const struct fsdp_tensor *tensor)
@@ -358,10 +362,9 @@ static void read_segments(struct wrapped *wrapped, const struct fsdp_tensor *ten
 			continue;
 		if (i != OF_PEFT && !is_wrapped) {
 			is_wrapped = true;
-			if (wrapped->chain[0] == '\0')
+			if (wrapped->chain.data == NULL)
 				read_chain(wrapped, raw, key);
-			wrapped->chained +=
-				fsdp_span_begins(raw, fsdp_span_text(wrapped->chain));
+			wrapped->chained += fsdp_span_begins(raw, wrapped->chain);
 		}
 		if (wrapped->first[i].count == 0)
 			fsdp_check_keep(checking, &wrapped->first[i], key);
@@ -371,8 +374,17 @@ static void read_segments(struct wrapped *wrapped, const struct fsdp_tensor *ten
 	}
 }
 
-/* Characters of names that a shell takes as they are. */
-#define SHELL_SAFE "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._"
+/* Whether a command can contain it: only characters that a shell leaves alone. */
+static bool is_for_command(struct fsdp_span text)
+{
+	static const char plain[] =
+		"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._";
+
+	for (size_t i = 0; i < text.size; i++)
+		if (memchr(plain, text.data[i], sizeof plain - 1) == NULL)
+			return false;
+	return text.size < FSDP_SHOWN;
+}
 
 /* The command that removes the wrappers from all names, or words for it. */
 static const char *fix_of(const struct wrapped *wrapped, size_t wrapper, bool is_chain,
@@ -391,17 +403,20 @@ static const char *fix_of(const struct wrapped *wrapped, size_t wrapper, bool is
 					  : wrappers[OF_PEFT].next;
 	if (is_cleaned)
 		return "fsdp-inspect export -o OUT CHECKPOINT";
-	if (is_stripped && (is_hf || strstr(wrapped->chain, "_orig_mod.") != NULL) &&
-		wrapped->chain[strspn(wrapped->chain, SHELL_SAFE)] == '\0') {
+	/* Of one wrapper that PyTorch itself can remove the words are shorter. */
+	if (is_stripped && (is_hf || !fsdp_span_is(wrapped->prefix, "module.")) &&
+		is_for_command(wrapped->chain)) {
 		snprintf(room, 2 * FSDP_SHOWN,
-			"fsdp-inspect export --strip=%s -o OUT CHECKPOINT",
-			wrapped->chain);
+			"fsdp-inspect export --strip=%.*s -o OUT CHECKPOINT",
+			FSDP_TEXT(wrapped->chain));
 		return room;
 	}
-	if (is_all && !is_only)
+	bool is_one = !is_chain || fsdp_span_first(wrapped->prefix, '.').size + 1 ==
+					   wrapped->prefix.size;
+	if (is_all && !(is_only && is_one))
 		return "save the state_dict of the module that all wrappers contain, or remove their segments from the names before loading";
 	if (wrapper == OF_COMPILE && is_only && wrapped->leading[OF_COMPILE] == 0)
-		return wrapped->container_size == 0
+		return wrapped->chain.size == wrapped->prefix.size
 			       ? "fsdp-inspect export --strip=_orig_mod. -o OUT CHECKPOINT"
 			       : "remove \"_orig_mod.\" from the names before loading";
 	return wrappers[wrapper].next;
@@ -411,16 +426,17 @@ static const char *fix_of(const struct wrapped *wrapped, size_t wrapper, bool is
 static void report_wrapper(struct wrapped *wrapped, size_t wrapper)
 {
 	const struct fsdp_kept *names = &wrapped->names[wrapper];
-	size_t all = wrapped->all - (wrapped->container_size > 0 ? wrapped->outer : 0);
+	size_t all = wrapped->all -
+		     (wrapped->chain.size > wrapped->prefix.size ? wrapped->outer : 0);
 	bool leads = wrapped->leading[wrapper] == names->count;
 	bool is_all = names->count == all, is_only = true;
 	bool is_chain =
 		is_all && wrapped->in_chain[wrapper] && wrapped->chained == names->count;
 	char count[64], room[FSDP_SHOWN], fix[2 * FSDP_SHOWN], tools[FSDP_SHOWN] = "";
-	struct fsdp_span shown =
-		fsdp_span_text(is_chain ? wrapped->chain + wrapped->container_size
-					: wrappers[wrapper].segment);
+	struct fsdp_span shown = fsdp_span_text(wrappers[wrapper].segment);
 
+	if (is_chain)
+		shown = fsdp_span(wrapped->prefix.data, wrapped->prefix.size - 1);
 	for (size_t i = 0; i < OF_PEFT; i++) {
 		size_t end = strlen(tools);
 		bool is_here = i == wrapper || (is_chain && wrapped->in_chain[i]);
@@ -439,7 +455,7 @@ static void report_wrapper(struct wrapped *wrapped, size_t wrapper)
 			.fix = fix_of(wrapped, wrapper, is_chain, is_only, is_all, fix)),
 		"%s names %s '%.*s.' (%s): load_state_dict of an unwrapped model rejects '%s'; with strict=False it loads %s",
 		count, is_chain || leads ? "begin with" : "contain",
-		(int)(shown.size - is_chain), shown.data,
+		FSDP_TEXT_MOST(shown, 100),
 		wrapper == OF_PEFT ? wrappers[wrapper].tool : tools,
 		fsdp_shown(wrapped->first[wrapper].names[0], room),
 		is_all ? "no tensor" : "only the others");

@@ -75,7 +75,7 @@ static const struct side_file {
 	{ "metadata.json", JSON },
 };
 
-struct beside {
+struct sidecars {
 	struct opening *opening;
 	const struct fsdp_folder *folder;
 	struct fsdp_findings *findings; /* of the checkpoint */
@@ -108,16 +108,16 @@ static int by_bytes(const void *a, const void *b)
 	return fsdp_span_compare(*first, *second);
 }
 
-static bool list_read(struct beside *beside, struct fsdp_error **ret_error)
+static bool list_read(struct sidecars *sidecars, struct fsdp_error **ret_error)
 {
-	const struct fsdp_model *model = &beside->opening->checkpoint->model;
-	struct fsdp_arena *scratch = &beside->opening->scratch;
-	beside->read = FSDP_TAKE(scratch, beside->read, model->files.count + 1);
-	if (beside->read == NULL)
+	const struct fsdp_model *model = &sidecars->opening->checkpoint->model;
+	struct fsdp_arena *scratch = &sidecars->opening->scratch;
+	sidecars->read = FSDP_TAKE(scratch, sidecars->read, model->files.count + 1);
+	if (sidecars->read == NULL)
 		return fsdp_arena_fail(scratch, ret_error);
 	for (uint32_t i = 0; i < model->files.count; i++)
-		beside->read[beside->read_count++] = fsdp_model_file(model, i)->path;
-	qsort(beside->read, beside->read_count, sizeof *beside->read, by_bytes);
+		sidecars->read[sidecars->read_count++] = fsdp_model_file(model, i)->path;
+	qsort(sidecars->read, sidecars->read_count, sizeof *sidecars->read, by_bytes);
 	return true;
 }
 
@@ -126,9 +126,9 @@ static bool is_among(const struct fsdp_span *sorted, size_t count, struct fsdp_s
 	return count != 0 && bsearch(&name, sorted, count, sizeof name, by_bytes) != NULL;
 }
 
-static bool was_read(const struct beside *beside, struct fsdp_span name)
+static bool was_read(const struct sidecars *sidecars, struct fsdp_span name)
 {
-	return is_among(beside->read, beside->read_count, name);
+	return is_among(sidecars->read, sidecars->read_count, name);
 }
 
 static const struct side_file *find_side_file(
@@ -155,10 +155,11 @@ static enum fsdp_rule_index index_of(const struct fsdp_rule *rule)
 }
 
 /* The first ones are named, the others counted. */
-static void report_unjudged(struct beside *beside, struct fsdp_span name, const char *why)
+static void report_unjudged(
+	struct sidecars *sidecars, struct fsdp_span name, const char *why)
 {
-	if (beside->unjudged++ < NAMED_MOST && !beside->counts)
-		fsdp_find(beside->findings, FSDP_RULE_NOT_EVALUATED,
+	if (sidecars->unjudged++ < NAMED_MOST && !sidecars->counts)
+		fsdp_find(sidecars->findings, FSDP_RULE_NOT_EVALUATED,
 			FSDP_PLACE(.file = name, .severity = FSDP_WARNING + 1,
 				.fix = "read or remove it before you trust this directory"),
 			"skipped its pickles: %s", why);
@@ -166,19 +167,19 @@ static void report_unjudged(struct beside *beside, struct fsdp_span name, const 
 
 /* Takes the error: a failed read is not a finding on the file. */
 static void report_error(
-	struct beside *beside, struct fsdp_span name, struct fsdp_error *error)
+	struct sidecars *sidecars, struct fsdp_span name, struct fsdp_error *error)
 {
 	enum fsdp_error_code code = fsdp_error_code(error);
 	const char *id = fsdp_error_rule(error);
 	const struct fsdp_rule *rule = id != NULL ? fsdp_rule_find(id) : NULL;
 	bool checked = code == FSDP_ERROR_DAMAGED || code == FSDP_ERROR_NOT_A_CHECKPOINT;
-	if (beside->is_stray) {
+	if (sidecars->is_stray) {
 		if (!checked)
-			report_unjudged(beside, name, fsdp_error_message(error));
+			report_unjudged(sidecars, name, fsdp_error_message(error));
 		fsdp_error_free(error);
 		return;
 	}
-	fsdp_find(beside->findings,
+	fsdp_find(sidecars->findings,
 		!checked       ? FSDP_RULE_NOT_EVALUATED
 		: rule == NULL ? FSDP_RULE_TRUNCATED_FILE
 			       : index_of(rule),
@@ -193,18 +194,18 @@ enum whole { WHOLE, BROKEN, BROKEN_TEXT };
 /* What a program runs that loads the file counts in such a file, up to where it breaks
  * off; what else no writer of pickles writes only in a whole one. What a text that is not
  * a pickle says counts if a global is named in it. */
-static bool is_taken(
-	const struct beside *beside, const struct fsdp_finding *finding, enum whole whole)
+static bool is_taken(const struct sidecars *sidecars, const struct fsdp_finding *finding,
+	enum whole whole)
 {
 	enum fsdp_rule_index rule = index_of(finding->rule);
-	if (!beside->is_stray || rule == FSDP_RULE_NOT_EVALUATED)
+	if (!sidecars->is_stray || rule == FSDP_RULE_NOT_EVALUATED)
 		return true;
 	if (finding->severity == FSDP_NOTE ||
 		strcmp(finding->rule->category, "safety") != 0)
 		return false;
-	if (whole == WHOLE && !beside->is_data)
+	if (whole == WHOLE && !sidecars->is_data)
 		return true;
-	if (whole == BROKEN_TEXT && finding->offset > beside->fault)
+	if (whole == BROKEN_TEXT && finding->offset > sidecars->fault)
 		return false;
 	return rule == FSDP_RULE_PICKLE_GADGET || rule == FSDP_RULE_PICKLE_GLOBAL ||
 	       rule == FSDP_RULE_PICKLE_CLASS || rule == FSDP_RULE_PICKLE_NESTED_LOADER ||
@@ -215,12 +216,12 @@ static bool is_taken(
 
 /* The findings of a file that was read into a model of its own. */
 static void move_findings(
-	struct beside *beside, const struct fsdp_findings *from, enum whole whole)
+	struct sidecars *sidecars, const struct fsdp_findings *from, enum whole whole)
 {
 	FSDP_ITEMS(const struct fsdp_finding, finding, &from->list) {
-		if (!is_taken(beside, finding, whole))
+		if (!is_taken(sidecars, finding, whole))
 			continue;
-		fsdp_find(beside->findings, index_of(finding->rule),
+		fsdp_find(sidecars->findings, index_of(finding->rule),
 			FSDP_PLACE(.file = finding->file, .member = finding->member,
 				.tensor = finding->tensor, .offset = finding->offset,
 				.length = finding->length,
@@ -230,61 +231,61 @@ static void move_findings(
 				.severity = (int)finding->severity + 1),
 			"%.*s", FSDP_TEXT_MOST(finding->message, 4096));
 	}
-	beside->findings->lost |= from->lost;
+	sidecars->findings->lost |= from->lost;
 }
 
 /* ---- pickles ---- */
 
-static bool read_alone(struct beside *beside, const struct fsdp_look *look,
+static bool read_alone(struct sidecars *sidecars, const struct fsdp_look *look,
 	const struct fsdp_family *family, struct fsdp_model *model,
 	struct fsdp_error **ret_error)
 {
-	struct fsdp_checkpoint *checkpoint = beside->opening->checkpoint;
+	struct fsdp_checkpoint *checkpoint = sidecars->opening->checkpoint;
 	struct fsdp_vec errors, notes;
 	struct fsdp_reading reading = {
 		.model = model,
-		.scratch = &beside->arena,
+		.scratch = &sidecars->arena,
 		.limits = &checkpoint->limits,
 		.rank = FSDP_NONE,
 		.errors = &errors,
 		.notes = &notes,
 	};
-	fsdp_vec_init(&errors, &beside->arena, sizeof(struct fsdp_error *));
-	fsdp_vec_init(&notes, &beside->arena, sizeof(const char *));
-	fsdp_vec_init(&reading.children, &beside->arena, sizeof(struct fsdp_child));
+	fsdp_vec_init(&errors, &sidecars->arena, sizeof(struct fsdp_error *));
+	fsdp_vec_init(&notes, &sidecars->arena, sizeof(const char *));
+	fsdp_vec_init(&reading.children, &sidecars->arena, sizeof(struct fsdp_child));
 	bool read = fsdp_family_read(&reading, family, look, ret_error);
 	for (size_t i = 0; i < errors.count; i++)
-		report_error(beside, look->path,
+		report_error(sidecars, look->path,
 			*(struct fsdp_error **)fsdp_vec_at(&errors, i));
 	return read;
 }
 
-static void check_pickles(struct beside *beside, struct fsdp_span name,
+static void check_pickles(struct sidecars *sidecars, struct fsdp_span name,
 	const struct fsdp_source *source, struct fsdp_error **error)
 {
-	struct fsdp_checkpoint *checkpoint = beside->opening->checkpoint;
+	struct fsdp_checkpoint *checkpoint = sidecars->opening->checkpoint;
 	unsigned char head[FSDP_HEAD_BYTES];
 	struct fsdp_look look;
-	struct fsdp_model *model = FSDP_TAKE(&beside->arena, model, 1);
+	struct fsdp_model *model = FSDP_TAKE(&sidecars->arena, model, 1);
 	if (model == NULL) {
-		fsdp_arena_fail(&beside->arena, error);
+		fsdp_arena_fail(&sidecars->arena, error);
 		return;
 	}
 	if (!fsdp_look_at_head(source, name, head, &look, error) ||
-		!fsdp_build_init(model, &beside->arena, &checkpoint->limits, error))
+		!fsdp_build_init(model, &sidecars->arena, &checkpoint->limits, error))
 		return;
 	const struct fsdp_family *family = fsdp_registry_choose(&look);
-	const char *other = fsdp_foreign_placeholder(look.head, &beside->arena);
+	const char *other = fsdp_foreign_placeholder(look.head, &sidecars->arena);
 	if (family != NULL && family->has_pickles) {
-		(void)read_alone(beside, &look, family, model, error);
-		move_findings(beside, &model->findings, WHOLE);
+		(void)read_alone(sidecars, &look, family, model, error);
+		move_findings(sidecars, &model->findings, WHOLE);
 	} else if (other != NULL) {
-		fsdp_find(beside->findings, FSDP_RULE_NOT_A_CHECKPOINT,
+		fsdp_find(sidecars->findings, FSDP_RULE_NOT_A_CHECKPOINT,
 			FSDP_PLACE(.file = name,
 				.fix = fsdp_foreign_placeholder_fix(look.head)),
 			"this is %s", other);
 	} else {
-		fsdp_find(beside->findings, FSDP_RULE_TRUNCATED_FILE,
+		fsdp_find(sidecars->findings, FSDP_RULE_TRUNCATED_FILE,
 			FSDP_PLACE(.file = name),
 			"this is not a torch.save file: its %llu bytes have no known signature",
 			FSDP_LLU(source->size));
@@ -308,7 +309,7 @@ static const char *what_runs(const struct fsdp_json *member)
 }
 
 static void report_code(
-	struct beside *beside, struct fsdp_span name, const struct fsdp_json *member)
+	struct sidecars *sidecars, struct fsdp_span name, const struct fsdp_json *member)
 {
 	char key[FSDP_SHOWN], text[FSDP_SHOWN] = "";
 	/* The first text in it: "modeling_custom.CustomModel". */
@@ -320,7 +321,7 @@ static void report_code(
 		value->kind == FSDP_JSON_TEXT ? value->text : (struct fsdp_span){ 0 };
 	if (first.data != NULL)
 		fsdp_shown(first, text);
-	fsdp_find(beside->findings, FSDP_RULE_REMOTE_CODE, FSDP_PLACE(.file = name),
+	fsdp_find(sidecars->findings, FSDP_RULE_REMOTE_CODE, FSDP_PLACE(.file = name),
 		"%s%s%s: %s", fsdp_shown(member->key, key), *text != '\0' ? " " : "",
 		text, what_runs(member));
 }
@@ -328,16 +329,16 @@ static void report_code(
 /* Every value below the root. Nothing is deeper than json-depth allows, but that may be
  * raised: what is still to be looked at is kept in an array. */
 static bool check_values(
-	struct beside *beside, struct fsdp_span name, const struct fsdp_json *root)
+	struct sidecars *sidecars, struct fsdp_span name, const struct fsdp_json *root)
 {
 	struct fsdp_vec todo;
-	fsdp_vec_init(&todo, &beside->arena, sizeof root);
+	fsdp_vec_init(&todo, &sidecars->arena, sizeof root);
 	if (!fsdp_vec_add(&todo, &root))
 		return false;
 	FSDP_EACH(at, todo.count, value,
 		*(const struct fsdp_json *const *)fsdp_vec_at(&todo, at)) {
 		if (what_runs(value) != NULL) {
-			report_code(beside, name, value);
+			report_code(sidecars, name, value);
 			continue;
 		}
 		if (value->kind != FSDP_JSON_OBJECT && value->kind != FSDP_JSON_ARRAY)
@@ -369,9 +370,9 @@ static void add_token(struct token *last, uint64_t number, struct fsdp_span text
 /* The last one of tokenizer.json, of tokenizer_config.json, or of added_tokens.json.
  * False: memory ended. */
 static bool read_tokens(
-	struct beside *beside, struct fsdp_span name, const struct fsdp_json *root)
+	struct sidecars *sidecars, struct fsdp_span name, const struct fsdp_json *root)
 {
-	struct fsdp_checkpoint *checkpoint = beside->opening->checkpoint;
+	struct fsdp_checkpoint *checkpoint = sidecars->opening->checkpoint;
 	const struct fsdp_json *added = fsdp_json_get(root, "added_tokens"),
 			       *decoder = fsdp_json_get(root, "added_tokens_decoder"),
 			       *vocab = fsdp_json_get(
@@ -412,61 +413,63 @@ static bool read_tokens(
 }
 
 /* `head`: how the file starts; a pointer or a page has a cause of its own. */
-static void report_no_json(struct beside *beside, struct fsdp_span name,
+static void report_no_json(struct sidecars *sidecars, struct fsdp_span name,
 	struct fsdp_span head, const char *why)
 {
-	const char *other = fsdp_foreign_placeholder(head, &beside->arena);
+	const char *other = fsdp_foreign_placeholder(head, &sidecars->arena);
 
 	/* Whether a reader of the directory already reported that it is not one. */
-	FSDP_ITEMS(const struct fsdp_finding, finding, &beside->findings->list)
+	FSDP_ITEMS(const struct fsdp_finding, finding, &sidecars->findings->list)
 		if (finding->severity != FSDP_NOTE &&
 			fsdp_span_equal(finding->file, name))
 			return;
 	if (other != NULL)
-		fsdp_find(beside->findings, FSDP_RULE_NOT_A_CHECKPOINT,
+		fsdp_find(sidecars->findings, FSDP_RULE_NOT_A_CHECKPOINT,
 			FSDP_PLACE(.file = name,
 				.fix = fsdp_foreign_placeholder_fix(head)),
 			"this is %s", other);
 	else
-		fsdp_find(beside->findings, FSDP_RULE_TRUNCATED_FILE,
+		fsdp_find(sidecars->findings, FSDP_RULE_TRUNCATED_FILE,
 			FSDP_PLACE(.file = name),
 			"this is not a complete JSON document: %s", why);
 }
 
-static void check_json(struct beside *beside, struct fsdp_span name,
+static void check_json(struct sidecars *sidecars, struct fsdp_span name,
 	const struct fsdp_source *source, struct fsdp_error **error)
 {
-	struct fsdp_checkpoint *checkpoint = beside->opening->checkpoint;
+	struct fsdp_checkpoint *checkpoint = sidecars->opening->checkpoint;
 	const struct fsdp_json *root = NULL;
 	struct fsdp_span bytes;
 	if (source->size > JSON_MOST) {
 		/* Of a large one. */
 		struct fsdp_span tail;
 		if (fsdp_source_read_all(source, source->size - TAIL, TAIL,
-			    &beside->arena, &tail, error)) {
+			    &sidecars->arena, &tail, error)) {
 			while (tail.size != 0 && tail.data[tail.size - 1] <= ' ')
 				tail.size--;
 			if (tail.size == 0 || (tail.data[tail.size - 1] != '}' &&
 						      tail.data[tail.size - 1] != ']'))
-				report_no_json(beside, name, (struct fsdp_span){ 0 },
+				report_no_json(sidecars, name, (struct fsdp_span){ 0 },
 					"it does not end with a bracket");
 		}
 		return;
 	}
-	if (!fsdp_source_read_all(source, 0, source->size, &beside->arena, &bytes, error))
+	if (!fsdp_source_read_all(
+		    source, 0, source->size, &sidecars->arena, &bytes, error))
 		return;
 	if (fsdp_json_read_of_python(
-		    bytes, &checkpoint->limits, &beside->arena, &root, error)) {
-		if (!check_values(beside, name, root) || !read_tokens(beside, name, root))
-			fsdp_arena_fail(&beside->arena, error);
+		    bytes, &checkpoint->limits, &sidecars->arena, &root, error)) {
+		if (!check_values(sidecars, name, root) ||
+			!read_tokens(sidecars, name, root))
+			fsdp_arena_fail(&sidecars->arena, error);
 		return;
 	}
 	if (fsdp_error_code(*error) == FSDP_ERROR_MEMORY)
-		fsdp_arena_fail(&beside->arena, error);
+		fsdp_arena_fail(&sidecars->arena, error);
 	if (fsdp_error_code(*error) == FSDP_ERROR_MEMORY ||
 		fsdp_error_code(*error) == FSDP_ERROR_LIMIT)
 		return;
-	report_no_json(beside, name, bytes, fsdp_error_message(*error));
+	report_no_json(sidecars, name, bytes, fsdp_error_message(*error));
 	fsdp_error_free(*error);
 	*error = NULL;
 }
@@ -489,36 +492,36 @@ static const struct fsdp_family *find_pickles(struct fsdp_look *look)
 
 /* Files that are read in full count against the limit. */
 static bool count_bytes(
-	struct beside *beside, uint64_t bytes, struct fsdp_error **ret_error)
+	struct sidecars *sidecars, uint64_t bytes, struct fsdp_error **ret_error)
 {
-	if (bytes > beside->bytes_left)
+	if (bytes > sidecars->bytes_left)
 		return fsdp_fail_limit(ret_error, FSDP_LIMIT_BESIDE_BYTES,
-			fsdp_limit(&beside->opening->checkpoint->limits,
+			fsdp_limit(&sidecars->opening->checkpoint->limits,
 				FSDP_LIMIT_BESIDE_BYTES));
-	beside->bytes_left -= bytes;
+	sidecars->bytes_left -= bytes;
 	return true;
 }
 
-static void check_with(struct beside *beside, const struct fsdp_look *look,
+static void check_with(struct sidecars *sidecars, const struct fsdp_look *look,
 	const struct fsdp_family *family, struct fsdp_error **error)
 {
-	struct fsdp_checkpoint *checkpoint = beside->opening->checkpoint;
-	struct fsdp_model *model = FSDP_TAKE(&beside->arena, model, 1);
+	struct fsdp_checkpoint *checkpoint = sidecars->opening->checkpoint;
+	struct fsdp_model *model = FSDP_TAKE(&sidecars->arena, model, 1);
 	bool is_bare = strcmp(family->name, "pickle") == 0;
-	beside->pickles++;
-	if (beside->counts)
+	sidecars->pickles++;
+	if (sidecars->counts)
 		return;
 	if (model == NULL) {
-		fsdp_arena_fail(&beside->arena, error);
+		fsdp_arena_fail(&sidecars->arena, error);
 		return;
 	}
-	if (!fsdp_build_init(model, &beside->arena, &checkpoint->limits, error) ||
-		(is_bare && !count_bytes(beside, look->source.size, error)))
+	if (!fsdp_build_init(model, &sidecars->arena, &checkpoint->limits, error) ||
+		(is_bare && !count_bytes(sidecars, look->source.size, error)))
 		return;
-	bool whole = read_alone(beside, look, family, model, error);
-	beside->fault =
+	bool whole = read_alone(sidecars, look, family, model, error);
+	sidecars->fault =
 		whole || *error == NULL ? FSDP_UNKNOWN : fsdp_error_offset(*error);
-	move_findings(beside, &model->findings,
+	move_findings(sidecars, &model->findings,
 		whole                                            ? WHOLE
 		: is_bare && look->head.data[0] != FSDP_OP_PROTO ? BROKEN_TEXT
 								 : BROKEN);
@@ -530,7 +533,7 @@ static void check_with(struct beside *beside, const struct fsdp_look *look,
 	bool is_archive =
 		look->folder != NULL || fsdp_span_begins(look->head, FSDP_SPAN("PK"));
 	if (code == FSDP_ERROR_UNSUPPORTED || code == FSDP_ERROR_NOT_A_CHECKPOINT ||
-		(code == FSDP_ERROR_DAMAGED && (!is_archive || beside->is_data)))
+		(code == FSDP_ERROR_DAMAGED && (!is_archive || sidecars->is_data)))
 		fsdp_error_cleanup(error);
 }
 
@@ -551,10 +554,10 @@ static bool read_stream(struct unpacking *stream, void *buffer, size_t room,
 }
 
 /* All of what is compressed if it begins with pickles; *ret_source stays empty if not. */
-static bool unpack(struct beside *beside, struct unpacking *stream,
+static bool unpack(struct sidecars *sidecars, struct unpacking *stream,
 	struct fsdp_source *ret_source, struct fsdp_error **ret_error)
 {
-	struct fsdp_budget *budget = beside->arena.budget;
+	struct fsdp_budget *budget = sidecars->arena.budget;
 	unsigned char head[FSDP_HEAD_BYTES];
 	size_t size = 0, count = 1;
 	struct fsdp_pager pager;
@@ -572,17 +575,17 @@ static bool unpack(struct beside *beside, struct unpacking *stream,
 	if (packed == NULL && !fsdp_span_begins(look.head, FSDP_SPAN("PK\003\004")) &&
 		fsdp_numpy_pickle(look.head) == 0 && !fsdp_pickle_may_begin(&look))
 		return true;
-	beside->pickles += beside->counts;
-	if (beside->counts)
+	sidecars->pickles += sidecars->counts;
+	if (sidecars->counts)
 		return true;
 	if (packed != NULL)
 		return fsdp_fail(ret_error, FSDP_ERROR_UNSUPPORTED, FSDP_UNKNOWN,
 			"it is compressed, and in it is a %s", packed);
-	if (!fsdp_pager_init(&pager, &beside->arena, ret_error) ||
+	if (!fsdp_pager_init(&pager, &sidecars->arena, ret_error) ||
 		!fsdp_pager_add(&pager, head, size, ret_error))
 		return false;
 	for (count = size; count != 0;) {
-		if (!count_bytes(beside, count, ret_error) ||
+		if (!count_bytes(sidecars, count, ret_error) ||
 			!fsdp_budget_unpack(budget, count, ret_error))
 			return false;
 		size_t room;
@@ -595,8 +598,8 @@ static bool unpack(struct beside *beside, struct unpacking *stream,
 }
 
 /* Compressed files are checked at one level only. */
-static bool check_compressed(
-	struct beside *beside, const struct fsdp_look *look, struct fsdp_error **error)
+static bool check_compressed(struct sidecars *sidecars, const struct fsdp_look *look,
+	struct fsdp_error **error)
 {
 	struct unpacking stream = { .rest = { look->source, 0, look->source.size } };
 	struct fsdp_source source = { .fd = -1 };
@@ -607,8 +610,8 @@ static bool check_compressed(
 		is_zlib ? fsdp_gunzip_new(
 				  fsdp_source_refill, &stream.rest, &stream.gunzip, error)
 			: fsdp_unpack_new(look->head, fsdp_source_refill, &stream.rest,
-				  beside->arena.budget, &stream.unpack, error);
-	good = good && unpack(beside, &stream, &source, error);
+				  sidecars->arena.budget, &stream.unpack, error);
+	good = good && unpack(sidecars, &stream, &source, error);
 	fsdp_gunzip_free(stream.gunzip);
 	fsdp_unpack_free(stream.unpack);
 	if (!good || source.size == 0)
@@ -617,7 +620,7 @@ static bool check_compressed(
 		return false;
 	const struct fsdp_family *family = find_pickles(&within);
 	if (family != NULL)
-		check_with(beside, &within, family, error);
+		check_with(sidecars, &within, family, error);
 	return *error == NULL;
 }
 
@@ -654,23 +657,23 @@ static bool file_has_pickles(const struct fsdp_look *tar, struct fsdp_error **er
 }
 
 /* The form of torch 0.1 is read; another is named as one that was not. */
-static bool check_tar(
-	struct beside *beside, const struct fsdp_look *look, struct fsdp_error **error)
+static bool check_tar(struct sidecars *sidecars, const struct fsdp_look *look,
+	struct fsdp_error **error)
 {
-	struct fsdp_checkpoint *checkpoint = beside->opening->checkpoint;
+	struct fsdp_checkpoint *checkpoint = sidecars->opening->checkpoint;
 	struct fsdp_findings unused;
 	struct fsdp_vec packed;
 	struct fsdp_folder folder;
 	if (!file_has_pickles(look, error))
 		return *error == NULL;
-	beside->pickles += beside->counts;
-	if (beside->counts)
+	sidecars->pickles += sidecars->counts;
+	if (sidecars->counts)
 		return true;
-	fsdp_findings_init(&unused, &beside->arena, &checkpoint->limits);
-	if (!count_bytes(beside, look->source.size, error) ||
-		!fsdp_archive_unpack(&look->source, &beside->arena, &checkpoint->limits,
+	fsdp_findings_init(&unused, &sidecars->arena, &checkpoint->limits);
+	if (!count_bytes(sidecars, look->source.size, error) ||
+		!fsdp_archive_unpack(&look->source, &sidecars->arena, &checkpoint->limits,
 			look->path, &unused, &packed, error) ||
-		!fsdp_folder_of_packed(&folder, &packed, &beside->arena, error))
+		!fsdp_folder_of_packed(&folder, &packed, &sidecars->arena, error))
 		return false;
 	struct fsdp_look within = {
 		.path = look->path,
@@ -682,11 +685,11 @@ static bool check_tar(
 	if (family == NULL || family->recognize(&within) != FSDP_SIGN_SURE)
 		return fsdp_fail(error, FSDP_ERROR_UNSUPPORTED, FSDP_UNKNOWN,
 			"it is a tar, and there are pickles or compressed files in it");
-	check_with(beside, &within, family, error);
+	check_with(sidecars, &within, family, error);
 	return *error == NULL;
 }
 
-static bool check_stray(struct beside *beside, struct fsdp_span path,
+static bool check_stray(struct sidecars *sidecars, struct fsdp_span path,
 	const struct fsdp_source *source, struct fsdp_error **error)
 {
 	unsigned char head[FSDP_HEAD_BYTES];
@@ -701,11 +704,11 @@ static bool check_stray(struct beside *beside, struct fsdp_span path,
 	if (failed)
 		return fsdp_fail(error, FSDP_ERROR_SYSTEM, FSDP_UNKNOWN, "cannot read");
 	if (family != NULL)
-		check_with(beside, &look, family, error);
+		check_with(sidecars, &look, family, error);
 	else if (fsdp_archive_is_compressed(look.head) || fsdp_gunzip_is_zlib(look.head))
-		return check_compressed(beside, &look, error);
+		return check_compressed(sidecars, &look, error);
 	else if (fsdp_archive_is_tar(look.head))
-		return check_tar(beside, &look, error);
+		return check_tar(sidecars, &look, error);
 	return *error == NULL;
 }
 
@@ -720,7 +723,7 @@ struct around {
 
 /* NULL data: out of memory. */
 static struct fsdp_span name_from(
-	struct beside *beside, const struct around *around, struct fsdp_span path)
+	struct sidecars *sidecars, const struct around *around, struct fsdp_span path)
 {
 	static const char UP[] = "../";
 	const size_t step = sizeof UP - 1;
@@ -730,7 +733,7 @@ static struct fsdp_span name_from(
 		return fsdp_span(path.data + where.size, path.size - where.size);
 	for (size_t i = 0; i < where.size; i++)
 		up += where.data[i] == '/';
-	char *name = fsdp_arena_take(&beside->arena, up * step + path.size + 1, 1);
+	char *name = fsdp_arena_take(&sidecars->arena, up * step + path.size + 1, 1);
 	if (name == NULL)
 		return (struct fsdp_span){ 0 };
 	for (size_t i = 0; i < up; i++)
@@ -741,25 +744,25 @@ static struct fsdp_span name_from(
 
 /* Files that were read are known, as well as files that programs load, and targets of
  * links that were read. */
-static bool is_known(
-	const struct beside *beside, const struct around *around, struct fsdp_span name)
+static bool is_known(const struct sidecars *sidecars, const struct around *around,
+	struct fsdp_span name)
 {
 	uint32_t numbers[FSDP_PATTERN_NUMBERS];
 	if (around->is_apart)
 		return fsdp_span_equal(name, around->only);
 	const struct side_file *file = find_side_file(name, numbers);
-	const struct fsdp_checkpoint *checkpoint = beside->opening->checkpoint;
+	const struct fsdp_checkpoint *checkpoint = sidecars->opening->checkpoint;
 	if (checkpoint->plan_found &&
 		fsdp_span_equal(
 			name, fsdp_span_last(fsdp_span_text(checkpoint->plan_path), '/')))
 		return true;
-	return was_read(beside, name) ||
-	       (beside->has_listed && file != NULL && file->content != JSON) ||
-	       is_among(beside->targets, beside->target_count, name);
+	return was_read(sidecars, name) ||
+	       (sidecars->has_listed && file != NULL && file->content != JSON) ||
+	       is_among(sidecars->targets, sidecars->target_count, name);
 }
 
 /* Takes the error. False: memory ended. */
-static bool pass_over(struct beside *beside, struct fsdp_span name, bool opened,
+static bool pass_over(struct sidecars *sidecars, struct fsdp_span name, bool opened,
 	struct fsdp_error *error, struct fsdp_error **ret_error)
 {
 	enum fsdp_error_code code = fsdp_error_code(error);
@@ -770,31 +773,31 @@ static bool pass_over(struct beside *beside, struct fsdp_span name, bool opened,
 	const char *rule = fsdp_error_rule(error);
 	if (opened && (fsdp_error_is_unread(error) ||
 			      (rule != NULL && strcmp(rule, "FI2004") == 0))) {
-		if (fsdp_vec_add(&beside->opening->checkpoint->errors, &error))
+		if (fsdp_vec_add(&sidecars->opening->checkpoint->errors, &error))
 			return true;
 		fsdp_error_free(error);
 		return fsdp_fail_memory(ret_error);
 	}
-	report_unjudged(beside, name, fsdp_error_message(error));
+	report_unjudged(sidecars, name, fsdp_error_message(error));
 	fsdp_error_free(error);
 	return true;
 }
 
 /* False: memory ended. */
-static bool look_at_item(struct beside *beside, const struct around *around,
+static bool look_at_item(struct sidecars *sidecars, const struct around *around,
 	struct fsdp_tree_item *item, struct fsdp_error **ret_error)
 {
 	struct fsdp_error *error = item->error;
 	struct fsdp_source source;
-	struct fsdp_span name = name_from(beside, around, item->path);
+	struct fsdp_span name = name_from(sidecars, around, item->path);
 	bool opened = false;
 	if (name.data == NULL) {
 		fsdp_error_free(error);
-		return fsdp_arena_fail(&beside->arena, ret_error);
+		return fsdp_arena_fail(&sidecars->arena, ret_error);
 	}
-	if (error == NULL && is_known(beside, around, name))
+	if (error == NULL && is_known(sidecars, around, name))
 		return true;
-	beside->files_left--;
+	sidecars->files_left--;
 	if (error == NULL && item->entry.kind != FSDP_ENTRY_FILE)
 		return true;
 	/* Each look at a remote file is a request: others hold no pickles, by their
@@ -805,44 +808,44 @@ static bool look_at_item(struct beside *beside, const struct around *around,
 			".bin .ckpt .distcp .gz .json .npy .npz .pickle .pkl .pt .pth .safetensors .tar .tgz .toml .txt .yaml .zip .zst";
 		if (memchr(item->entry.name.data, '.', item->entry.name.size) != NULL &&
 			!fsdp_span_ends_any(item->entry.name, ends)) {
-			beside->unseen++;
+			sidecars->unseen++;
 			return true;
 		}
 	}
 	/* "__0_0.distcp.tmp" is one of an unfinished copy. */
-	beside->is_data = fsdp_registry_is_data(name) ||
-			  fsdp_span_find(name, FSDP_SPAN(".distcp.")) != NULL;
-	if (beside->opening->checkpoint->has_dir)
-		fsdp_checkpoint_keep_open(beside->opening->checkpoint);
+	sidecars->is_data = fsdp_registry_is_data(name) ||
+			    fsdp_span_find(name, FSDP_SPAN(".distcp.")) != NULL;
+	if (sidecars->opening->checkpoint->has_dir)
+		fsdp_checkpoint_keep_open(sidecars->opening->checkpoint);
 	if (error == NULL &&
 		fsdp_folder_source(item->folder, item->entry.name, &source, &error)) {
 		opened = true;
 		if (source.size != 0)
-			(void)check_stray(beside, name, &source, &error);
+			(void)check_stray(sidecars, name, &source, &error);
 	}
-	return error == NULL || pass_over(beside, name, opened, error, ret_error);
+	return error == NULL || pass_over(sidecars, name, opened, error, ret_error);
 }
 
-static bool look_through_tree(
-	struct beside *beside, const struct around *around, struct fsdp_error **ret_error)
+static bool look_through_tree(struct sidecars *sidecars, const struct around *around,
+	struct fsdp_error **ret_error)
 {
-	struct fsdp_checkpoint *checkpoint = beside->opening->checkpoint;
+	struct fsdp_checkpoint *checkpoint = sidecars->opening->checkpoint;
 	struct fsdp_tree_item item;
 	struct fsdp_tree *files;
 	bool good = true;
-	if (!fsdp_tree_new(around->root, &checkpoint->budget, &beside->limits, &files,
+	if (!fsdp_tree_new(around->root, &checkpoint->budget, &sidecars->limits, &files,
 		    ret_error))
 		return false;
-	while (good && beside->files_left != 0 && fsdp_tree_next(files, &item)) {
-		good = look_at_item(beside, around, &item, ret_error);
-		fsdp_arena_reset(&beside->arena);
+	while (good && sidecars->files_left != 0 && fsdp_tree_next(files, &item)) {
+		good = look_at_item(sidecars, around, &item, ret_error);
+		fsdp_arena_reset(&sidecars->arena);
 	}
-	if (good && beside->files_left == 0 && fsdp_tree_next(files, &item)) {
+	if (good && sidecars->files_left == 0 && fsdp_tree_next(files, &item)) {
 		struct fsdp_error *error = NULL;
 		fsdp_error_free(item.error);
 		fsdp_fail_limit(&error, FSDP_LIMIT_BESIDE_FILES,
-			fsdp_limit(&beside->limits, FSDP_LIMIT_BESIDE_FILES));
-		good = pass_over(beside, name_from(beside, around, item.path), false,
+			fsdp_limit(&sidecars->limits, FSDP_LIMIT_BESIDE_FILES));
+		good = pass_over(sidecars, name_from(sidecars, around, item.path), false,
 			error, ret_error);
 	}
 	fsdp_tree_free(files);
@@ -866,31 +869,33 @@ static bool is_below(
 }
 
 /* Of links among the files that were read, so that the hub's cache is not read twice. */
-static bool list_targets(struct beside *beside, struct fsdp_error **ret_error)
+static bool list_targets(struct sidecars *sidecars, struct fsdp_error **ret_error)
 {
-	const struct fsdp_folder *folder = beside->folder;
-	struct fsdp_arena *scratch = &beside->opening->scratch;
+	const struct fsdp_folder *folder = sidecars->folder;
+	struct fsdp_arena *scratch = &sidecars->opening->scratch;
 	char text[PATH_MAX];
-	beside->targets = FSDP_TAKE(scratch, beside->targets, beside->read_count + 1);
-	if (beside->targets == NULL)
+	sidecars->targets =
+		FSDP_TAKE(scratch, sidecars->targets, sidecars->read_count + 1);
+	if (sidecars->targets == NULL)
 		return fsdp_arena_fail(scratch, ret_error);
-	for (size_t i = 0; i < beside->read_count; i++) {
-		struct fsdp_span *target = &beside->targets[beside->target_count];
-		if (!fsdp_dir_link(folder->dir, beside->read[i], text, sizeof text))
+	for (size_t i = 0; i < sidecars->read_count; i++) {
+		struct fsdp_span *target = &sidecars->targets[sidecars->target_count];
+		if (!fsdp_dir_link(folder->dir, sidecars->read[i], text, sizeof text))
 			continue;
 		*target = fsdp_arena_copy(scratch, fsdp_span_text(text));
 		if (target->data == NULL)
 			return fsdp_arena_fail(scratch, ret_error);
-		beside->target_count++;
+		sidecars->target_count++;
 	}
-	qsort(beside->targets, beside->target_count, sizeof *beside->targets, by_bytes);
+	qsort(sidecars->targets, sidecars->target_count, sizeof *sidecars->targets,
+		by_bytes);
 	return true;
 }
 
 /* The directory that the user named, on the disk. */
-static bool look_around(struct beside *beside, struct fsdp_error **ret_error)
+static bool look_around(struct sidecars *sidecars, struct fsdp_error **ret_error)
 {
-	struct opening *opening = beside->opening;
+	struct opening *opening = sidecars->opening;
 	struct fsdp_span own = fsdp_span_text(
 		opening->folder_path != NULL ? opening->folder_path : opening->path);
 	const char *named = opening->options->within != NULL ? opening->options->within
@@ -903,7 +908,7 @@ static bool look_around(struct beside *beside, struct fsdp_error **ret_error)
 		own.size -= fsdp_span_last(own, '/').size;
 	struct around around = { .root = &folder };
 	char where[PATH_MAX];
-	bool packed = opening->checkpoint->is_folder && beside->folder->dir == NULL;
+	bool packed = opening->checkpoint->is_folder && sidecars->folder->dir == NULL;
 	if (!is_below(own, fsdp_span_text(named), &around.where))
 		named = opening->folder_path;
 	if (named == NULL || around.where.size + 1 >= sizeof where)
@@ -913,7 +918,7 @@ static bool look_around(struct beside *beside, struct fsdp_error **ret_error)
 		where[around.where.size] = '/';
 		around.where = fsdp_span(
 			where, around.where.size + (where[around.where.size - 1] != '/'));
-		if (beside->folder->dir != NULL && !list_targets(beside, ret_error))
+		if (sidecars->folder->dir != NULL && !list_targets(sidecars, ret_error))
 			return false;
 	}
 	around.is_apart = packed;
@@ -923,109 +928,109 @@ static bool look_around(struct beside *beside, struct fsdp_error **ret_error)
 	fsdp_arena_init(&arena, &opening->checkpoint->budget);
 	struct fsdp_error *error = NULL;
 	bool good = fsdp_dir_open_names(opening->checkpoint->remote,
-		named[0] != '\0' ? named : ".", &arena, &beside->limits, &dir, &error);
+		named[0] != '\0' ? named : ".", &arena, &sidecars->limits, &dir, &error);
 	if (good) {
 		fsdp_folder_of_dir(&folder, &dir);
-		good = look_through_tree(beside, &around, ret_error);
+		good = look_through_tree(sidecars, &around, ret_error);
 		fsdp_dir_close(&dir);
 	} else {
 		good = pass_over(
-			beside, (struct fsdp_span){ 0 }, false, error, ret_error);
+			sidecars, (struct fsdp_span){ 0 }, false, error, ret_error);
 	}
 	fsdp_arena_done(&arena);
 	return good;
 }
 
 /* All members of an archive. */
-static bool look_around_packed(struct beside *beside, struct fsdp_error **ret_error)
+static bool look_around_packed(struct sidecars *sidecars, struct fsdp_error **ret_error)
 {
-	struct fsdp_checkpoint *checkpoint = beside->opening->checkpoint;
+	struct fsdp_checkpoint *checkpoint = sidecars->opening->checkpoint;
 	struct fsdp_folder folder;
 	struct around around = { .root = &folder };
 	if (!fsdp_folder_of_packed(
-		    &folder, &checkpoint->packed, &beside->opening->scratch, ret_error))
+		    &folder, &checkpoint->packed, &sidecars->opening->scratch, ret_error))
 		return false;
-	if (beside->folder->below != 0 && beside->folder->strip > folder.strip) {
+	if (sidecars->folder->below != 0 && sidecars->folder->strip > folder.strip) {
 		const struct fsdp_packed *first =
-			fsdp_vec_at(&checkpoint->packed, beside->folder->sorted[0]);
+			fsdp_vec_at(&checkpoint->packed, sidecars->folder->sorted[0]);
 		around.where = fsdp_span(first->name.data + folder.strip,
-			beside->folder->strip - folder.strip);
+			sidecars->folder->strip - folder.strip);
 	}
-	return look_through_tree(beside, &around, ret_error);
+	return look_through_tree(sidecars, &around, ret_error);
 }
 
-static bool look_at_strays(struct beside *beside, struct fsdp_error **ret_error)
+static bool look_at_strays(struct sidecars *sidecars, struct fsdp_error **ret_error)
 {
-	struct opening *opening = beside->opening;
-	struct fsdp_limits *limits = &beside->limits;
+	struct opening *opening = sidecars->opening;
+	struct fsdp_limits *limits = &sidecars->limits;
 	const char *family = opening->checkpoint->model.format.family;
 	/* That of torch 0.1 is one file. */
-	bool packed = opening->checkpoint->is_folder && beside->folder->dir == NULL &&
-		      beside->folder->copies == NULL &&
+	bool packed = opening->checkpoint->is_folder && sidecars->folder->dir == NULL &&
+		      sidecars->folder->copies == NULL &&
 		      (family == NULL || strcmp(family, "torch-tar") != 0);
 	*limits = opening->checkpoint->limits;
-	if (beside->counts) {
+	if (sidecars->counts) {
 		limits->value[FSDP_LIMIT_BESIDE_FILES] = COUNTED_MOST;
 		limits->value[FSDP_LIMIT_FILES] = LISTED_MOST;
 	}
-	beside->is_stray = true;
-	beside->files_left = fsdp_limit(limits, FSDP_LIMIT_BESIDE_FILES);
-	beside->bytes_left = fsdp_limit(limits, FSDP_LIMIT_BESIDE_BYTES);
-	if (packed && !look_around_packed(beside, ret_error))
+	sidecars->is_stray = true;
+	sidecars->files_left = fsdp_limit(limits, FSDP_LIMIT_BESIDE_FILES);
+	sidecars->bytes_left = fsdp_limit(limits, FSDP_LIMIT_BESIDE_BYTES);
+	if (packed && !look_around_packed(sidecars, ret_error))
 		return false;
 	if ((opening->options->within != NULL ||
 		    (opening->checkpoint->has_dir &&
 			    fsdp_dir_is(
 				    opening->checkpoint->remote, opening->paths[0]))) &&
-		!look_around(beside, ret_error))
+		!look_around(sidecars, ret_error))
 		return false;
-	beside->is_stray = false;
-	if (beside->unseen != 0 && !beside->counts)
+	sidecars->is_stray = false;
+	if (sidecars->unseen != 0 && !sidecars->counts)
 		fsdp_reading_note(&opening->reading,
 			"only the names of %llu files at the URL were checked",
-			FSDP_LLU(beside->unseen));
-	if (beside->unjudged > NAMED_MOST && !beside->counts)
-		fsdp_find(beside->findings, FSDP_RULE_NOT_EVALUATED,
+			FSDP_LLU(sidecars->unseen));
+	if (sidecars->unjudged > NAMED_MOST && !sidecars->counts)
+		fsdp_find(sidecars->findings, FSDP_RULE_NOT_EVALUATED,
 			FSDP_PLACE(.file = { 0 }, .severity = FSDP_WARNING + 1),
 			"did not check the pickles of %llu more files next to and below it",
-			FSDP_LLU(beside->unjudged - NAMED_MOST));
+			FSDP_LLU(sidecars->unjudged - NAMED_MOST));
 	return true;
 }
 
 /* ---- one file, all of them ---- */
 
-static bool look_at(struct beside *beside, const struct fsdp_entry *entry,
+static bool look_at(struct sidecars *sidecars, const struct fsdp_entry *entry,
 	enum content content, struct fsdp_error **ret_error)
 {
 	struct fsdp_source source;
 	struct fsdp_error *error = NULL;
 	if (entry->size == 0) {
-		fsdp_find(beside->findings, FSDP_RULE_EMPTY_FILE,
+		fsdp_find(sidecars->findings, FSDP_RULE_EMPTY_FILE,
 			FSDP_PLACE(.file = entry->name), "the file is empty");
 		return true;
 	}
-	if (fsdp_folder_source(beside->folder, entry->name, &source, &error))
+	if (fsdp_folder_source(sidecars->folder, entry->name, &source, &error))
 		(content == JSON ? check_json : check_pickles)(
-			beside, entry->name, &source, &error);
-	fsdp_arena_reset(&beside->arena);
+			sidecars, entry->name, &source, &error);
+	fsdp_arena_reset(&sidecars->arena);
 	if (error == NULL)
 		return true;
 	if (fsdp_error_code(error) == FSDP_ERROR_MEMORY) {
 		*ret_error = error;
 		return false;
 	}
-	report_error(beside, entry->name, error);
+	report_error(sidecars, entry->name, error);
 	return true;
 }
 
-static bool add_rank(struct beside *beside, struct fsdp_span name, uint32_t rank)
+static bool add_rank(struct sidecars *sidecars, struct fsdp_span name, uint32_t rank)
 {
-	struct fsdp_ranks_here *here = &beside->here;
+	struct fsdp_ranks_here *here = &sidecars->here;
 	if (here->list == NULL) {
 		here->example = name;
 		here->example_rank = rank;
 		here->list = FSDP_TAKE(
-			&beside->opening->scratch, here->list, beside->folder->count);
+			&sidecars->opening->scratch, here->list, sidecars->folder->count);
 		if (here->list == NULL)
 			return false;
 	}
@@ -1037,31 +1042,31 @@ static bool add_rank(struct beside *beside, struct fsdp_span name, uint32_t rank
 
 /* A fix other than another copy; NULL: none. Under DeepSpeed, which keeps the optimizer
  * in a directory, the trainer opens the schedule even if it is missing. */
-static const char *cure_of(const struct beside *beside, struct fsdp_span name)
+static const char *cure_of(const struct sidecars *sidecars, struct fsdp_span name)
 {
 	uint32_t numbers[FSDP_PATTERN_NUMBERS];
 	const struct side_file *file = find_side_file(name, numbers);
 	return file == NULL || (strncmp(file->pattern, "scheduler", 9) == 0 &&
-				       !fsdp_folder_has(beside->folder, "optimizer.pt",
+				       !fsdp_folder_has(sidecars->folder, "optimizer.pt",
 					       FSDP_ENTRY_FILE))
 		       ? NULL
 		       : file->without;
 }
 
-static void add_cures(struct beside *beside)
+static void add_cures(struct sidecars *sidecars)
 {
-	struct fsdp_vec *errors = &beside->opening->checkpoint->errors;
+	struct fsdp_vec *errors = &sidecars->opening->checkpoint->errors;
 	const char *cure;
-	FSDP_ITEMS(struct fsdp_finding, finding, &beside->findings->list)
+	FSDP_ITEMS(struct fsdp_finding, finding, &sidecars->findings->list)
 		if (finding->severity == FSDP_ERROR &&
 			strcmp(finding->rule->category, "structure") == 0 &&
-			(cure = cure_of(beside, finding->file)) != NULL)
+			(cure = cure_of(sidecars, finding->file)) != NULL)
 			finding->fix = fsdp_span_text(cure);
 	for (size_t i = 0; i < errors->count; i++) {
 		struct fsdp_error **error = fsdp_vec_at(errors, i);
 		const char *path = fsdp_error_path(*error);
 		if (path != NULL && fsdp_error_code(*error) == FSDP_ERROR_DAMAGED &&
-			(cure = cure_of(beside,
+			(cure = cure_of(sidecars,
 				 fsdp_span_last(fsdp_span_text(path), '/'))) != NULL)
 			fsdp_error_put_hint(error, cure);
 	}
@@ -1070,7 +1075,7 @@ static void add_cures(struct beside *beside)
 bool fsdp_look_aside(struct opening *opening, const struct fsdp_folder *folder,
 	struct fsdp_span name, struct fsdp_error **ret_error)
 {
-	struct beside beside = {
+	struct sidecars sidecars = {
 		.opening = opening,
 		.folder = folder,
 		.findings = &opening->checkpoint->model.findings,
@@ -1078,36 +1083,36 @@ bool fsdp_look_aside(struct opening *opening, const struct fsdp_folder *folder,
 	struct fsdp_entry entry;
 	if (!fsdp_folder_find(folder, name, &entry) || entry.kind != FSDP_ENTRY_FILE)
 		return true;
-	fsdp_arena_init(&beside.arena, &opening->checkpoint->budget);
-	bool good = look_at(&beside, &entry,
+	fsdp_arena_init(&sidecars.arena, &opening->checkpoint->budget);
+	bool good = look_at(&sidecars, &entry,
 		fsdp_span_ends(name, FSDP_SPAN(".json")) ? JSON : PICKLES, ret_error);
-	fsdp_arena_done(&beside.arena);
+	fsdp_arena_done(&sidecars.arena);
 	return good;
 }
 
 /* Training programs keep these files when they remove the weights. A part that could not
  * be read may have them. */
-static void check_weights(struct beside *beside)
+static void check_weights(struct sidecars *sidecars)
 {
 	uint32_t numbers[FSDP_PATTERN_NUMBERS];
-	if (beside->opening->checkpoint->errors.count != 0)
+	if (sidecars->opening->checkpoint->errors.count != 0)
 		return;
-	for (size_t i = 0; i < beside->read_count; i++)
-		if (find_side_file(beside->read[i], numbers) == NULL)
+	for (size_t i = 0; i < sidecars->read_count; i++)
+		if (find_side_file(sidecars->read[i], numbers) == NULL)
 			return;
-	if (beside->read_count != 0)
-		fsdp_find(beside->findings, FSDP_RULE_MISSING_FILE,
+	if (sidecars->read_count != 0)
+		fsdp_find(sidecars->findings, FSDP_RULE_MISSING_FILE,
 			FSDP_PLACE(.file = { 0 },
-				.fix = fsdp_folder_has(beside->folder,
+				.fix = fsdp_folder_has(sidecars->folder,
 					       "adapter_config.json", FSDP_ENTRY_FILE)
 					       ? "copy adapter_model.safetensors from where the checkpoint was written"
 					       : "copy the weights, for example model.safetensors, from where the checkpoint was written"),
 			"weights are missing: the directory has only configuration and training state, for example %.*s",
-			FSDP_TEXT_MOST(beside->read[0], 256));
+			FSDP_TEXT_MOST(sidecars->read[0], 256));
 }
 
 /* Of two files the second is needed to load the first. */
-static void check_companions(struct beside *beside)
+static void check_companions(struct sidecars *sidecars)
 {
 	static const struct {
 		const char *file, *needs;
@@ -1117,9 +1122,10 @@ static void check_companions(struct beside *beside)
 		{ "generation_config.json", "config.json" },
 	};
 	for (size_t i = 0; i < FSDP_COUNT(pairs); i++)
-		if (fsdp_folder_has(beside->folder, pairs[i].file, FSDP_ENTRY_FILE) &&
-			!fsdp_folder_has(beside->folder, pairs[i].needs, FSDP_ENTRY_FILE))
-			fsdp_find(beside->findings, FSDP_RULE_MISSING_FILE,
+		if (fsdp_folder_has(sidecars->folder, pairs[i].file, FSDP_ENTRY_FILE) &&
+			!fsdp_folder_has(
+				sidecars->folder, pairs[i].needs, FSDP_ENTRY_FILE))
+			fsdp_find(sidecars->findings, FSDP_RULE_MISSING_FILE,
 				FSDP_PLACE(.file = fsdp_span_text(pairs[i].needs),
 					.severity = FSDP_WARNING + 1),
 				"missing file: %s cannot be loaded without it",
@@ -1129,7 +1135,7 @@ static void check_companions(struct beside *beside)
 bool fsdp_count_beside(struct opening *opening, struct fsdp_error **ret_error)
 {
 	struct fsdp_checkpoint *checkpoint = opening->checkpoint;
-	struct beside beside = {
+	struct sidecars sidecars = {
 		.opening = opening,
 		.folder = &checkpoint->folder,
 		.findings = &checkpoint->model.findings,
@@ -1137,18 +1143,19 @@ bool fsdp_count_beside(struct opening *opening, struct fsdp_error **ret_error)
 	};
 	if (checkpoint->folder.picked != NULL)
 		return true;
-	fsdp_arena_init(&beside.arena, &checkpoint->budget);
-	bool good = list_read(&beside, ret_error) && look_at_strays(&beside, ret_error);
-	fsdp_arena_done(&beside.arena);
-	checkpoint->unread_pickles = beside.pickles;
-	checkpoint->unseen = beside.unjudged != 0;
+	fsdp_arena_init(&sidecars.arena, &checkpoint->budget);
+	bool good =
+		list_read(&sidecars, ret_error) && look_at_strays(&sidecars, ret_error);
+	fsdp_arena_done(&sidecars.arena);
+	checkpoint->unread_pickles = sidecars.pickles;
+	checkpoint->unseen = sidecars.unjudged != 0;
 	return good;
 }
 
 bool fsdp_look_beside(struct opening *opening, struct fsdp_error **ret_error)
 {
 	struct fsdp_checkpoint *checkpoint = opening->checkpoint;
-	struct beside beside = {
+	struct sidecars sidecars = {
 		.opening = opening,
 		.folder = &checkpoint->folder,
 		.findings = &checkpoint->model.findings,
@@ -1160,43 +1167,43 @@ bool fsdp_look_beside(struct opening *opening, struct fsdp_error **ret_error)
 	bool apart = !folder || checkpoint->folder.picked != NULL;
 	if (apart && opening->options->within == NULL)
 		return true;
-	beside.has_listed = !apart;
-	beside.here.what = "file";
-	if (!list_read(&beside, ret_error))
+	sidecars.has_listed = !apart;
+	sidecars.here.what = "file";
+	if (!list_read(&sidecars, ret_error))
 		return false;
-	fsdp_arena_init(&beside.arena, &checkpoint->budget);
+	fsdp_arena_init(&sidecars.arena, &checkpoint->budget);
 	for (size_t i = 0; !apart && i < checkpoint->folder.count && good; i++) {
 		struct fsdp_entry entry = fsdp_folder_entry(&checkpoint->folder, i);
 		const struct side_file *file = find_side_file(entry.name, numbers);
 		/* What a configuration has run no reader looks at. */
 		if (entry.kind != FSDP_ENTRY_FILE || file == NULL ||
-			(file->content != JSON && was_read(&beside, entry.name)))
+			(file->content != JSON && was_read(&sidecars, entry.name)))
 			continue;
 		good = file->content != RANKED ||
-		       add_rank(&beside, entry.name, numbers[0]) ||
+		       add_rank(&sidecars, entry.name, numbers[0]) ||
 		       fsdp_arena_fail(&opening->scratch, ret_error);
 		good = good &&
 		       (fsdp_folder_is_listed(&checkpoint->folder, entry.name) ||
-			       look_at(&beside, &entry, file->content, ret_error));
+			       look_at(&sidecars, &entry, file->content, ret_error));
 	}
-	good = good && look_at_strays(&beside, ret_error);
-	fsdp_arena_done(&beside.arena);
+	good = good && look_at_strays(&sidecars, ret_error);
+	fsdp_arena_done(&sidecars.arena);
 	if (!apart) {
 		/* A number in the name is that of a rank: one rank alone writes none,
 		 * except with Accelerate. */
-		struct fsdp_ranks_here *here = &beside.here;
-		uint32_t ranks = beside.opening->checkpoint->model.world_size;
+		struct fsdp_ranks_here *here = &sidecars.here;
+		uint32_t ranks = sidecars.opening->checkpoint->model.world_size;
 		if (ranks != FSDP_NONE && ranks > here->world_size)
 			here->world_size = ranks;
 		if (here->world_size < 2 &&
 			!fsdp_span_begins(here->example, FSDP_SPAN("random_states_")))
 			here->world_size = 2;
 		if (here->count != 0)
-			fsdp_find_missing_ranks(beside.findings, here,
+			fsdp_find_missing_ranks(sidecars.findings, here,
 				FSDP_PLACE(.severity = FSDP_WARNING + 1));
-		check_companions(&beside);
-		check_weights(&beside);
-		add_cures(&beside);
+		check_companions(&sidecars);
+		check_weights(&sidecars);
+		add_cures(&sidecars);
 	}
 	return good;
 }

@@ -84,6 +84,14 @@ def models_with_two_wrappers_or_inner_ones(folder):
 
 
 @sample
+def wrappers_of_equal_kinds_and_in_a_long_container(folder):
+    """Two wrappers are removed by one command, 60 are more than a command has room for."""
+    for name, container, count in ("two", "model", 2), ("many", "model", 60), ("long", "m" * 300, 1):
+        weights = {"module." * count + part: tensor(storage(part, 2), [2]) for part in "ab"}
+        torch_zip(folder, f"{name}.pt", dict_of({container: dict_of(weights)}), a=bytes(8), b=bytes(8))
+
+
+@sample
 def shards_that_each_have_the_storage_of_all(folder):
     """Two views of one storage, in a file each; of the total of the tensors, and of one that nothing has."""
     for title, total in {"tensors": 16, "other": 20}.items():
