@@ -73,6 +73,10 @@ bool suggest_path_as_name(
 void suggest_joined(
 	struct usage *usage, const struct arguments *arguments, const char *word);
 
+/* A command that makes a local copy of what a URL names; NULL if no program is known.
+ * The caller owns it. */
+char *download_command(const char *url);
+
 /* Refuses a path that is a URL, if it cannot be read. */
 void suggest_url(struct usage *usage, const char *command, const char *path);
 

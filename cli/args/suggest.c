@@ -9,6 +9,7 @@
 #include <limits.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <strings.h>
 #include <sys/stat.h>
@@ -463,24 +464,42 @@ static bool is_remote(const char *path)
 	       access(path, F_OK) != 0;
 }
 
-/* Commands that fetch them; %s is the address without its scheme. */
+/* Commands that make a local copy. */
 static const struct {
 	const char *scheme;
-	const char *before, *after; /* of the line that fetches it */
-	bool whole;                 /* it takes the URL, else what follows the scheme */
-} schemes[] = {
-	{ "https://huggingface.co/", "hf download ", " --local-dir DIR", false },
+	const char *before, *after;
+	bool takes_url; /* else what follows the scheme */
+} downloads[] = {
 	{ "hf://", "hf download ", " --local-dir DIR", false },
 	{ "s3://", "aws s3 cp --recursive ", " DIR", true },
 	{ "gs://", "gcloud storage cp --recursive ", " DIR", true },
-	{ "https://", "curl -LO ", "", true },
-	{ "http://", "curl -LO ", "", true },
+	{ "https://", "curl -fLO ", "", true },
 	{ "ftp://", "curl -O ", "", true },
 	{ "ssh://", "rsync -a ", " DIR", false },
-	{ "az://", "azcopy copy --recursive ", " DIR", true },
-	{ "abfss://", "azcopy copy --recursive ", " DIR", true },
 	{ "wandb://", "wandb artifact get ", " --root DIR", false },
 };
+
+char *download_command(const char *url)
+{
+	const char *rest = strstr(url, "://") + 3, *name = strrchr(url, '/') + 1;
+	const char *slash = strchr(rest, '/');
+	char *text = NULL;
+	size_t i = 0, size = sizeof downloads / sizeof *downloads;
+
+	while (i < size &&
+		strncmp(url, downloads[i].scheme, strlen(downloads[i].scheme)) != 0)
+		i++;
+	/* A file and a revision need other commands. */
+	bool is_whole =
+		strncmp(url, "hf://", 5) == 0
+			? slash + 1 == name && strchr(url, '@') == NULL
+			: strncmp(url, "s3://", 5) != 0 || strchr(name, '.') == NULL;
+	if (i < size && is_whole &&
+		asprintf(&text, "%s%s%s", downloads[i].before,
+			downloads[i].takes_url ? url : rest, downloads[i].after) < 0)
+		text = NULL;
+	return text;
+}
 
 void suggest_url(struct usage *usage, const char *command, const char *path)
 {
@@ -494,18 +513,15 @@ void suggest_url(struct usage *usage, const char *command, const char *path)
 	}
 	if (rest == NULL || rest == path || strcspn(path, "/.") < (size_t)(rest - path))
 		return;
-	usage_what(usage, "%s: URLs are not supported", path);
-	for (size_t i = 0; i < sizeof schemes / sizeof *schemes; i++) {
-		size_t size = strlen(schemes[i].scheme);
+	char *download = download_command(path);
 
-		if (strncmp(path, schemes[i].scheme, size) != 0)
-			continue;
-		usage_hint(usage, "%s%s%s, then: fsdp-inspect %s %s", schemes[i].before,
-			path + (schemes[i].whole ? 0 : size), schemes[i].after, command,
-			*schemes[i].after != '\0' ? "DIR" : strrchr(path, '/') + 1);
-		usage_end(usage);
-	}
-	usage_hint(usage, "download it, then: fsdp-inspect %s DIR", command);
+	usage_what(usage, "%s: URLs are not supported", path);
+	usage_hint(usage, "%s, then: fsdp-inspect %s %s",
+		download != NULL ? download : "download it", command,
+		download == NULL || strstr(download, " DIR") != NULL
+			? "DIR"
+			: strrchr(path, '/') + 1);
+	free(download);
 	usage_end(usage);
 }
 

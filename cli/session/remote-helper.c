@@ -8,6 +8,7 @@
 
 #include <fcntl.h>
 #include <limits.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -48,6 +49,14 @@ extern const char helper__remote_py[];
 
 /* ---- which program ---- */
 
+/* What a variable of the environment says; NULL: nothing. */
+static const char *named_by(const char *variable)
+{
+	const char *value = getenv(variable);
+
+	return value != NULL && *value != '\0' ? value : NULL;
+}
+
 /* A program at an absolute path that begins with `size` characters of a directory; NULL:
  * none. */
 static char *program_in(const char *folder, size_t size, const char *below)
@@ -66,12 +75,12 @@ static char *program_in(const char *folder, size_t size, const char *below)
 static char *find_python(void)
 {
 	static const char *const variables[] = { "VIRTUAL_ENV", "CONDA_PREFIX" };
-	const char *named = getenv("FSDP_INSPECT_PYTHON");
+	const char *named = named_by("FSDP_INSPECT_PYTHON");
 	const char *folders = getenv("PATH");
 	char *path = NULL, own[PATH_MAX];
 	ssize_t size = readlink("/proc/self/exe", own, sizeof own);
 
-	if (named != NULL && *named != '\0')
+	if (named != NULL)
 		return program_in(named, strlen(named), "");
 	for (size_t i = 0; i < sizeof variables / sizeof *variables && path == NULL; i++)
 		path = program_in(getenv(variables[i]), INT_MAX, "/bin/python3");
@@ -92,13 +101,20 @@ static char *find_python(void)
 
 /* ---- the process ---- */
 
-/* Never returns. What it would write may hold a URL with its query, so it goes nowhere.
- */
-static void run_helper(int socket, char **words)
+static struct {
+	pid_t process; /* 0: no program was found, -1: it could not be started */
+	int errors;    /* what Python writes before it reads a URL; -1: another program */
+	char *download; /* a command that makes a local copy */
+} helper = { .errors = -1 };
+
+/* Never returns. What it writes may hold a URL with its query, so it goes nowhere; the
+ * embedded program closes `errors` before it reads one. */
+static void run_helper(int socket, int errors, char **words)
 {
 	size_t kept = 0;
 	int null = open("/dev/null", O_RDWR);
-	bool good = dup2(null, 0) == 0 && dup2(null, 1) == 1 && dup2(null, 2) == 2;
+	bool good = dup2(null, 0) == 0 && dup2(null, 1) == 1 &&
+		    dup2(errors >= 0 ? errors : null, 2) == 2;
 
 	good = good && dup2(socket, DESCRIPTOR) == DESCRIPTOR;
 	if (socket == DESCRIPTOR)
@@ -121,52 +137,84 @@ static void run_helper(int socket, char **words)
 	_exit(127);
 }
 
-/* Why nothing answered: the process of the helper ended at its start. */
-static void report_end(pid_t child, bool is_python)
+/* The last line that Python wrote at its start, in printable characters. */
+static const char *read_errors(void)
 {
-	static char message[64] = "the helper ended";
-	const char *hint = NULL;
+	static char text[4096];
+	ssize_t size = read(helper.errors, text, sizeof text - 1);
+
+	while (size > 0 && text[size - 1] == '\n')
+		size--;
+	for (ssize_t i = 0; i < size; i++)
+		if (text[i] != '\n' && (text[i] < ' ' || text[i] > '~'))
+			text[i] = '?';
+	text[size > 0 ? size : 0] = '\0';
+	return strrchr(text, '\n') != NULL ? strrchr(text, '\n') + 1 : text;
+}
+
+static const char *explain_end(const char **ret_hint)
+{
+	static char message[256] = "the helper ended", hint[1024];
+	bool is_named =
+		named_by("FSDP_INSPECT_PYTHON") || named_by("FSDP_INSPECT_HELPER");
+	const char *error, *download = helper.download;
 	int status;
 	pid_t ended = 0;
 
+	if (helper.process == 0) {
+		snprintf(hint, sizeof hint, "install Python 3.9 or newer%s%s",
+			download != NULL ? "; without it: " : "",
+			download != NULL ? download : "");
+		*ret_hint =
+			is_named
+				? "FSDP_INSPECT_PYTHON and FSDP_INSPECT_HELPER name programs by absolute paths"
+				: hint;
+		return "no helper: python3 was not found";
+	}
 	/* Its socket is closed a little earlier. */
 	for (int i = 0; i < 100 && ended == 0; i++) {
-		ended = waitpid(child, &status, WNOHANG);
+		ended = waitpid(helper.process, &status, WNOHANG);
 		if (ended == 0)
-			usleep(1000);
+			(void)poll(NULL, 0, 1);
 	}
-	if (ended == child && WIFSIGNALED(status))
-		snprintf(message, sizeof message, "the helper ended (signal %d)",
-			WTERMSIG(status));
-	else if (ended == child)
-		snprintf(message, sizeof message, "the helper ended (status %d)",
-			WEXITSTATUS(status));
+	if (ended <= 0)
+		return message;
+	error = read_errors();
+	snprintf(message, sizeof message, "the helper ended (%s %d)%s%.200s",
+		WIFSIGNALED(status) ? "signal" : "status",
+		WIFSIGNALED(status) ? WTERMSIG(status) : WEXITSTATUS(status),
+		*error != '\0' ? ": " : "", error);
 	/* What Python ends with if it cannot run a program. */
-	if (is_python && ended == child && WIFEXITED(status) && WEXITSTATUS(status) == 1)
-		hint = "the helper needs Python 3.9 or newer (FSDP_INSPECT_PYTHON)";
-	fsdp_remote_reject(current, message, hint);
+	if (helper.errors >= 0 && WIFEXITED(status) && WEXITSTATUS(status) == 1)
+		*ret_hint =
+			"FSDP_INSPECT_PYTHON=PATH chooses another Python (3.9 or newer)";
+	return message;
 }
 
 /* The descriptor of this end; -1: it could not be started. */
-static int start(char **words, pid_t *ret_child)
+static int start(char **words, bool is_python)
 {
 	const int size = BUFFER_BYTES;
-	int ends[2];
-	pid_t child;
+	int ends[2], errors[2] = { -1, -1 };
 
+	helper.process = -1;
 	if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0)
 		return -1;
 	for (int i = 0; i < 2; i++) {
 		setsockopt(ends[i], SOL_SOCKET, SO_SNDBUF, &size, sizeof size);
 		setsockopt(ends[i], SOL_SOCKET, SO_RCVBUF, &size, sizeof size);
 	}
-	*ret_child = child = fork();
-	if (child == 0)
-		run_helper(ends[1], words);
+	if (is_python && pipe2(errors, O_CLOEXEC | O_NONBLOCK) == 0)
+		helper.errors = errors[0];
+	helper.process = fork();
+	if (helper.process == 0)
+		run_helper(ends[1], errors[1], words);
 	close(ends[1]);
-	if (child < 0)
+	if (errors[1] >= 0)
+		close(errors[1]);
+	if (helper.process < 0)
 		close(ends[0]);
-	return child > 0 ? ends[0] : -1;
+	return helper.process > 0 ? ends[0] : -1;
 }
 
 /* Some files stand for their directory, so that is asked for, where a store has any. */
@@ -193,20 +241,19 @@ static bool add_root(const char *name, const char *url)
 bool helper_start(const struct inputs *inputs)
 {
 	const struct fsdp_options *options = &inputs->options;
-	const char *own = getenv("FSDP_INSPECT_HELPER");
+	const char *own = named_by("FSDP_INSPECT_HELPER");
 	char *program, *text;
 	int descriptor = -1;
-	pid_t child;
 
 	if (inputs->urls.count == 0)
 		return true;
-	program = own != NULL && *own != '\0' ? realpath(own, NULL) : find_python();
+	program = own == NULL ? find_python() : realpath(own, NULL);
 	text = strdup(helper__remote_py);
 	if (program != NULL && text != NULL) {
 		char isolated[] = "-I", option[] = "-c";
 		char *python[] = { program, isolated, option, text, NULL };
 		char *named[] = { program, NULL };
-		descriptor = start(own != NULL && *own != '\0' ? named : python, &child);
+		descriptor = start(own == NULL ? python : named, own == NULL);
 	}
 	/* A parser that is taken over has no credentials: the helper has them. */
 	static const char *const starts[] = { "AWS_", "AZURE_", "GOOGLE_",
@@ -223,15 +270,9 @@ bool helper_start(const struct inputs *inputs)
 		}
 	/* An end of the helper is an error of what is read. */
 	signal(SIGPIPE, SIG_IGN);
-	bool good = fsdp_remote_new(
-		descriptor, options->limits, options->limit_count, &current, NULL);
-	if (good && program == NULL)
-		fsdp_remote_reject(current, "no helper: python3 was not found",
-			own != NULL || getenv("FSDP_INSPECT_PYTHON") != NULL
-				? "FSDP_INSPECT_PYTHON and FSDP_INSPECT_HELPER name programs by absolute paths"
-				: "install Python 3.9 or newer, or set FSDP_INSPECT_PYTHON");
-	else if (good && descriptor >= 0 && fsdp_remote_failed(current))
-		report_end(child, own == NULL || *own == '\0');
+	helper.download = download_command(inputs->url_names.items[0]);
+	bool good = fsdp_remote_new(descriptor, options->limits, options->limit_count,
+		explain_end, &current, NULL);
 	for (size_t i = 0; i < inputs->urls.count && good; i++) {
 		char *url; /* a copy that take_url made */
 

@@ -103,6 +103,8 @@ static const uint32_t needed[] = {
 	/* signals to this process and its timer */
 	SYS_rt_sigaction, SYS_rt_sigprocmask, SYS_rt_sigreturn, SYS_restart_syscall,
 	SYS_setitimer, SYS_getpid, SYS_gettid,
+	/* how the helper that reads URLs ended */
+	SYS_wait4,
 	/* the time, where it needs a call, random numbers, amount of memory */
 	SYS_clock_gettime, SYS_gettimeofday,
 #ifdef SYS_time

@@ -56,7 +56,7 @@ enum remote_frame {
 	DATA,
 	END,
 	FAIL,
-	COUNTS,
+	COUNTS
 };
 
 struct block {
@@ -117,7 +117,8 @@ struct fsdp_remote {
 	int fd, patience;
 	pthread_mutex_t mutex;
 	pthread_cond_t changed;
-	bool leading;              /* a thread reads from the socket */
+	bool leading; /* a thread reads from the socket */
+	fsdp_remote_end *explain_end;
 	const char *broken, *hint; /* why nothing is read any more */
 	uint32_t last_id;
 	struct pending *requests;
@@ -257,9 +258,14 @@ static bool fail_broken(const struct fsdp_remote *remote, struct fsdp_error **re
 	return false;
 }
 
+static const char ended[] = "the helper ended";
+static const char invalid[] = "the helper sent an invalid message";
+
 /* Always false. */
 static bool break_off(struct fsdp_remote *remote, const char *why)
 {
+	if (remote->broken == NULL && why == ended && remote->explain_end != NULL)
+		why = remote->explain_end(&remote->hint);
 	if (remote->broken == NULL)
 		remote->broken = why;
 	pthread_cond_broadcast(&remote->changed);
@@ -268,7 +274,7 @@ static bool break_off(struct fsdp_remote *remote, const char *why)
 
 static bool break_rules(struct fsdp_remote *remote)
 {
-	return break_off(remote, "the helper sent an invalid message");
+	return break_off(remote, invalid);
 }
 
 /* ---- asking ---- */
@@ -309,7 +315,7 @@ static void send_frame(
 	for (size_t left = HEAD_BYTES + size; left != 0 && remote->broken == NULL;) {
 		ssize_t done = write(remote->fd, bytes, left);
 		if (done <= 0 && errno != EINTR)
-			break_off(remote, "the helper ended");
+			break_off(remote, ended);
 		bytes += done > 0 ? done : 0;
 		left -= done > 0 ? (size_t)done : 0;
 	}
@@ -755,7 +761,7 @@ static const char *read_all(int fd, int patience, unsigned char *bytes, size_t s
 		if (got < 0 && (errno == EINTR || errno == EAGAIN))
 			continue;
 		if (got <= 0)
-			return "the helper ended";
+			return ended;
 		bytes += got;
 		size -= (size_t)got;
 	}
@@ -779,16 +785,14 @@ static bool wait_frame(struct fsdp_remote *remote)
 	if (why == NULL) {
 		struct fsdp_cursor frame = fsdp_cursor(fsdp_span(head, sizeof head));
 		size = fsdp_cursor_read_u32le(&frame);
-		if (size >= 5 && size <= FRAME_MOST)
-			why = read_all(
-				remote->fd, remote->patience, remote->in, (size_t)size);
+		why = size < 5 || size > FRAME_MOST
+			      ? invalid
+			      : read_all(remote->fd, remote->patience, remote->in, size);
 	}
 	pthread_mutex_lock(&remote->mutex);
 	remote->leading = false;
 	if (why != NULL)
 		return break_off(remote, why);
-	if (size < 5 || size > FRAME_MOST)
-		return break_rules(remote);
 	bool good = parse_frame(remote, (size_t)size);
 	pthread_cond_broadcast(&remote->changed);
 	return good;
@@ -1160,7 +1164,7 @@ void fsdp_remote_expect(struct fsdp_remote_file *file, uint64_t offset, uint64_t
 /* ---- begin and end ---- */
 
 bool fsdp_remote_new(int descriptor, const struct fsdp_limit_setting *limits,
-	size_t limit_count, struct fsdp_remote **ret_remote,
+	size_t limit_count, fsdp_remote_end *explain_end, struct fsdp_remote **ret_remote,
 	struct fsdp_error **ret_error)
 {
 	struct fsdp_remote *remote = calloc(1, sizeof *remote);
@@ -1171,6 +1175,7 @@ bool fsdp_remote_new(int descriptor, const struct fsdp_limit_setting *limits,
 	}
 	remote->fd = descriptor;
 	remote->patience = PATIENCE_MS;
+	remote->explain_end = explain_end;
 	fsdp_limits_init(&remote->limits);
 	for (size_t i = 0; i < limit_count; i++)
 		(void)fsdp_limits_set(&remote->limits, limits[i].name, limits[i].value);
@@ -1192,24 +1197,13 @@ bool fsdp_remote_new(int descriptor, const struct fsdp_limit_setting *limits,
 		return fsdp_fail_memory(ret_error);
 	}
 	if (descriptor < 0)
-		remote->broken = "remote helper is missing";
+		(void)break_off(remote, ended);
 	pthread_mutex_lock(&remote->mutex);
 	put(remote->out + HEAD_BYTES, VERSION, 2);
 	(void)ask(remote, HELLO, 2, NULL, NULL);
 	pthread_mutex_unlock(&remote->mutex);
 	*ret_remote = remote;
 	return true;
-}
-
-bool fsdp_remote_failed(const struct fsdp_remote *remote)
-{
-	return remote->broken != NULL;
-}
-
-void fsdp_remote_reject(struct fsdp_remote *remote, const char *message, const char *hint)
-{
-	remote->broken = message;
-	remote->hint = hint;
 }
 
 void fsdp_remote_seal(struct fsdp_remote *remote)

@@ -228,7 +228,16 @@ def usage():
     status, out, err = run(["info", "s3://b/x"], FSDP_INSPECT_PYTHON="/nowhere")
     check("without Python", (status != 2 or "no helper: python3 was not found" not in err or "fix: FSDP_INSPECT_PYTHON" not in err) and err)
     status, out, err = run(["info", "s3://b/x"], FSDP_INSPECT_PYTHON="/bin/false")
-    check("a Python that cannot run the helper", (status != 2 or "the helper ended (status 1)\n  fix: the helper needs Python 3.9" not in err) and err)
+    check("a Python that cannot run the helper", (status != 2 or "the helper ended (status 1)\n  fix: FSDP_INSPECT_PYTHON=PATH" not in err) and err)
+    status, out, err = run(["info", "s3://b/x"], FSDP_INSPECT_PYTHON="", PATH="/nowhere", VIRTUAL_ENV="", CONDA_PREFIX="")
+    check("without any Python: a command that makes a local copy", "  fix: install Python 3.9 or newer; without it: aws s3 cp --recursive s3://b/x DIR\n" not in err and err)
+    with tempfile.TemporaryDirectory() as scratch:
+        python = os.path.join(scratch, "python3")
+        with open(python, "w", encoding="ascii") as file:
+            file.write("#!/bin/sh\necho Traceback >&2\necho \"ImportError: No module named 'ssl'\" >&2\nexit 1\n")
+        os.chmod(python, 0o755)
+        status, out, err = run(["info", "s3://b/x"], FSDP_INSPECT_PYTHON=python)
+        check("the last line of a Python that fails at its start", "the helper ended (status 1): ImportError: No module named 'ssl'\n" not in err and err)
     with tempfile.TemporaryDirectory() as scratch:
         killed = os.path.join(scratch, "helper")
         with open(killed, "w", encoding="ascii") as file:
@@ -981,7 +990,7 @@ def store_faults():
         os.kill(int(pid), signal.SIGKILL)
     found = process.communicate()[0]
     check("no secret in JSON", SECRET.encode() in found)
-    check("an end of the helper is an error", (process.returncode != 2 or b"the helper ended" not in found) and (process.returncode, found))
+    check("an end of the helper is an error", (process.returncode != 2 or b"the helper ended (signal 9)" not in found) and (process.returncode, found))
     for server in servers:
         server.shutdown()
 

@@ -49,7 +49,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	fsdp_limits_init(&limits);
 	fsdp_budget_init(&budget, &limits);
 	fsdp_arena_init(&arena, &budget);
-	must(fsdp_remote_new(ends[0], &least, 1, &remote, NULL));
+	must(fsdp_remote_new(ends[0], &least, 1, NULL, &remote, NULL));
 	must(fsdp_remote_add(remote, "s3://b/run", "s3://b/run"));
 	if (fsdp_dir_open(remote, "s3://b/run", &arena, &limits, &dir, NULL)) {
 		for (size_t i = 0; i < fsdp_dir_count(&dir) && i < 16; i++)

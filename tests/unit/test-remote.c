@@ -70,7 +70,7 @@ static void begin(struct talk *talk)
 	assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, talk->ends), 0);
 	begin_frame(talk, 1, OK);
 	send_frame(talk);
-	assert_true(fsdp_remote_new(talk->ends[0], NULL, 0, &talk->remote, NULL));
+	assert_true(fsdp_remote_new(talk->ends[0], NULL, 0, NULL, &talk->remote, NULL));
 }
 
 static void done(struct talk *talk)
@@ -281,7 +281,7 @@ static void end_at(const struct fsdp_limit_setting *limit)
 	assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, talk.ends), 0);
 	begin_frame(&talk, 1, OK);
 	send_frame(&talk);
-	assert_true(fsdp_remote_new(talk.ends[0], limit, 1, &talk.remote, NULL));
+	assert_true(fsdp_remote_new(talk.ends[0], limit, 1, NULL, &talk.remote, NULL));
 	add_sized(&talk, "a.x", 100000);
 	assert_true(open_root(&talk, &dir));
 	assert_true(fsdp_dir_source(&dir, FSDP_SPAN("a.x"), &source, &talk.setup.error));

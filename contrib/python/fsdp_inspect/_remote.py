@@ -494,6 +494,7 @@ class Helper:
 
 
 if __name__ == "__main__":
+    os.dup2(0, 2)  # what is written from now on may contain a URL
     site.addsitedir(site.getusersitepackages())
     with contextlib.suppress(struct.error, OSError, Fail, KeyboardInterrupt):
         Helper(socket.socket(fileno=3)).run()

@@ -698,11 +698,17 @@ FSDP_API bool fsdp_scan_pickles(struct fsdp_scan *survey, const char *name,
  */
 struct fsdp_remote;
 
+/** Why the process does not run, in a message, and what to do about it (*ret_hint, or
+ * NULL). Called once, from any thread, when its end of the socket is closed. The texts
+ * must stay. */
+typedef const char *fsdp_remote_end(const char **ret_hint);
+
 /** Takes the descriptor of a stream socket, also when it fails; -1: no process was
- * started, and roots cannot be read. Of the limits `remote-cache`,
- * `remote-requests` and `remote-bytes` count. The caller owns *ret_remote. */
+ * started, and roots cannot be read. `explain_end` may be NULL. Of the limits
+ * `remote-cache`, `remote-requests` and `remote-bytes` count. The caller owns
+ * *ret_remote. */
 FSDP_API bool fsdp_remote_new(int descriptor, const struct fsdp_limit_setting *limits,
-	size_t limit_count, struct fsdp_remote **ret_remote,
+	size_t limit_count, fsdp_remote_end *explain_end, struct fsdp_remote **ret_remote,
 	struct fsdp_error **ret_error);
 
 /** Closes the descriptor; the process then ends. NULL is allowed. */
@@ -715,14 +721,6 @@ FSDP_API bool fsdp_remote_add(
 
 /** From now on the process accepts no more roots. */
 FSDP_API void fsdp_remote_seal(struct fsdp_remote *remote);
-
-/** Nothing can be read any more: the process did not answer, or ended. */
-FSDP_API bool fsdp_remote_failed(const struct fsdp_remote *remote);
-
-/** Nothing more is read: each root that is opened fails with this message and hint
- * (NULL: none). The texts must stay. */
-FSDP_API void fsdp_remote_reject(
-	struct fsdp_remote *remote, const char *message, const char *hint);
 
 /** What is at a path. */
 enum fsdp_remote_kind {
