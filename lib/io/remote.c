@@ -243,7 +243,7 @@ static bool fail_with(const struct remote_failure *failure, const char *url,
 	else if (code == NO_PACKAGE && strstr(detail, python) != NULL)
 		fsdp_error_add_hint(ret_error, "%s -m pip install -U obstore",
 			strstr(detail, python) + strlen(python));
-	else if (code == NO_RANGES && strchr(url, '?') == NULL)
+	else if (code == NO_RANGES && strncmp(url, "http", 4) == 0)
 		fsdp_error_add_hint(ret_error, "curl -fLO %s", url);
 	else if (failures[code].hint != NULL)
 		fsdp_error_add_hint(ret_error, "%s", failures[code].hint);

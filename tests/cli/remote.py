@@ -163,8 +163,7 @@ def fake():
             wrong[fault] = status, out, err
     check("each failure of a root has its words", wrong)
     wrong = {}
-    for fault, word in (("credentials", "aws sso login, or AWS_PROFILE=NAME"), ("denied", "s3:ListBucket"), ("expired", "aws sso login"),
-                        ("ranges", f"curl -fLO {url}\n")):
+    for fault, word in (("credentials", "aws sso login, or AWS_PROFILE=NAME"), ("denied", "s3:ListBucket"), ("expired", "aws sso login")):
         err = run(["info", url], FAKE_FAULT=fault, **local)[2]
         if f"  fix: {word}" not in err and f"need {word}" not in err:
             wrong[fault] = err
@@ -421,6 +420,8 @@ def web(servers):
         Handler.fault = ""
         check(f"a server with a fault: {fault}", (found[0] not in status or word not in found[1] + found[2] or
                                                    SECRET in found[1] + found[2]) and found)
+    Handler.fault = "no ranges"
+    check("a server without ranges: a command that gets the file", f"  fix: curl -fLO {url}\n" not in run(["info", url])[2])
     Handler.fault, Handler.tries = "drips", 0
     found = run(["info", url], FSDP_INSPECT_TIMEOUT="1")
     Handler.fault = ""
@@ -852,7 +853,7 @@ class Faulty(http.server.BaseHTTPRequestHandler):
 
     def do_GET(self):
         Faulty.seen.append((self.server.server_port, {name.lower() for name in self.headers}, self.path))
-        fault, is_list = self.server.fault, "list-type=" in self.path or "comp=list" in self.path
+        fault, is_list = self.server.fault, any(word in self.path for word in ("list-type=", "comp=list", "/b/bucket/o?"))
         found = self.errors.get(fault) or (None if is_list else self.reads.get(fault))
         is_fault = not is_list and Faulty.tries < 2
         Faulty.tries += is_fault
@@ -866,17 +867,22 @@ class Faulty(http.server.BaseHTTPRequestHandler):
             self.close_connection = True
         elif found:
             self.answer(found[0], f"<Error><Code>{found[1]}</Code><Message>{SECRET} (Word)</Message></Error>".encode())
-        elif is_list:
+        elif is_list and "/o?" not in self.path:
             prefix = urllib.parse.parse_qs(self.path.partition("?")[2]).get("prefix", [""])[0]
             row = (f"<Contents><Key>{prefix}model.safetensors</Key><LastModified>2026-01-01T00:00:00.000Z</LastModified><ETag>\"x\"</ETag>"
                    f"<Size>{len(self.server.body)}</Size></Contents>")
             blob = (f"<Blob><Name>{prefix}model.safetensors</Name><Properties><Last-Modified>Thu, 01 Jan 2026 00:00:00 GMT</Last-Modified>"
                     f"<Content-Length>{len(self.server.body)}</Content-Length><Content-Type>x</Content-Type><Content-Encoding/><Content-Language/>"
-                    "<Etag>x</Etag></Properties></Blob>")
+                    "<Etag>x</Etag><BlobType>BlockBlob</BlobType></Properties></Blob>")
+            if "prefix=run&delimiter" in self.path:  # of adlfs
+                blob = "<BlobPrefix><Name>run/</Name></BlobPrefix>"
             row = row.replace("model", "/model") if fault == "bad key" else row
             self.answer(200, ("<ListBucketResult><Name>bucket</Name>" + row * (fault != "empty") + "</ListBucketResult>"
-                              if "list-type=" in self.path else "<EnumerationResults><Blobs>" + blob * (fault != "empty") +
-                              "</Blobs><NextMarker/></EnumerationResults>").encode())
+                              if "list-type=" in self.path else "<?xml version=\"1.0\" encoding=\"utf-8\"?><EnumerationResults ServiceEndpoint=\"http://x/\" ContainerName=\"bucket\"><Blobs>" + blob * (fault != "empty") +
+                              "</Blobs><NextMarker/></EnumerationResults>").encode(), Content_Type="application/xml")
+        elif is_list:  # of gcsfs
+            row = {"name": "run/model.safetensors", "size": str(len(self.server.body)), "generation": "1", "updated": "2026-01-01T00:00:00Z"}
+            self.answer(200, json.dumps({"items": [row] * (fault != "empty")}).encode(), Content_Type="application/json")
         elif fault == "empty":
             self.answer(404)
         elif fault == "redirect" and not self.path.startswith("/other"):
@@ -884,9 +890,9 @@ class Faulty(http.server.BaseHTTPRequestHandler):
         elif fault == "no ranges":
             self.answer(200, self.server.body, ETag='"x"')
         else:
-            begin, end = map(int, self.headers["Range"].partition("=")[2].split("-"))
+            begin, end = map(int, (self.headers["Range"] or self.headers["x-ms-range"]).partition("=")[2].split("-"))
             part = self.server.body[begin:end + 1]
-            tag = {"other tag": {"ETag": '"y"'}, "no tag": {}, "redirect": {}}.get(fault, {"ETag": '"x"'})
+            tag = {"other tag": {"ETag": '"y"', "x-goog-generation": "2"}, "no tag": {}, "redirect": {}}.get(fault, {"ETag": '"x"', "x-goog-generation": "1"})
             where = f"bytes {begin}-{begin + len(part) - 1}/{len(self.server.body)}"
             if fault == "slow":
                 self.answer(206, b"", Content_Range=where, **{"Content-Length": len(part)}, **tag)
@@ -941,7 +947,7 @@ def store_faults():
     variables.update(GOOGLE_SERVICE_ACCOUNT=account.name, AZURE_STORAGE_CONNECTION_STRING="AccountName=name;AccountKey="
                      f"{base64.b64encode(SECRET.encode()).decode()};BlobEndpoint={variables['AWS_ENDPOINT_URL']}/name")
     for scheme, forced, package in (("s3", "obstore", "obstore"), ("s3", "fsspec", "s3fs"), ("gs", "obstore", "obstore"),
-                                    ("az", "obstore", "obstore")):
+                                    ("az", "obstore", "obstore"), ("gs", "fsspec", "gcsfs"), ("az", "fsspec", "adlfs")):
         emulator = {"STORAGE_EMULATOR_HOST": variables["AWS_ENDPOINT_URL"]} if scheme == "gs" else {}
         if not importlib.util.find_spec(package):
             check(f"faults of S3 # SKIP no {package}", None)
@@ -955,8 +961,10 @@ def store_faults():
             Faulty.tries = 0
             found = run(["info", scheme + "://bucket/run"], **{**variables, **emulator, "FSDP_INSPECT_REMOTE": forced,
                         "FSDP_INSPECT_TIMEOUT": "5" if forced == "fsspec" else "2"})
-            # obstore follows redirects of Google and Azure: what comes from there has no ETag of the list.
-            words = "the file changed since" if fault == "redirect" and scheme != "s3" else words.replace("s3:", scheme + ":")
+            # Redirects of Google by obstore and of Azure are followed: what comes from there has no ETag of the list.
+            is_followed = fault == "redirect" and (scheme, package) not in (("s3", "obstore"), ("s3", "s3fs"), ("gs", "gcsfs"))
+            words = "the file changed since" if is_followed else words.replace("s3:", scheme + ":")
+            words = words.removesuffix(" (NoSuchBucket)") if package == "gcsfs" else words  # of a status alone
             if found[0] != status or words not in found[2] or SECRET in found[1] + found[2] or "(Word)" in found[2]:
                 wrong[fault] = found
         check(f"the words and status of each failure of {scheme}, by {package}", wrong)

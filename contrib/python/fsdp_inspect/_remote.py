@@ -38,19 +38,19 @@ SAFE = re.compile(r"(?!\.\.?\Z)[^\0/]{1,1024}")
 WORD = r"<Code>(\w{1,64})</Code>|^(?:An error \w+ )?\((\w{1,64})\)|ErrorCode:(\w{1,64})|tatus(?: code)?\W+(50[024])"
 # Of an exception: its code; what is sent, None: the word; what word, class or text match.
 FAILURES = (
-    (NO_BUCKET, None, r"^(NoSuchBucket|ContainerNotFound|RepoNotFound)$|bucket does not exist|\bb/[^/]+/o$"),
+    (NO_BUCKET, None, r"^(NoSuchBucket|ContainerNotFound|RepoNotFound)$|bucket does not exist|Error\n\S*\bb/[^/]+/o$"),
     (REDIRECT, "", rf"^(30\d|TemporaryRedirect|RecursionError)$|{NOWHERE},"),  # of botocore
     (UNREACHABLE, "certificate_not_trusted", "[Cc]ertificate|CaUsedAsEndEntity|UnknownIssuer"),
     (EXPIRED, None, "^(RequestExpired|TokenRefresh.*|.*SSOToken.*)$|[Ee]xpired"),
     (CHANGED, None, "^(Precondition.*|NotModifiedError|ConditionNotMet|FileExistsError|41[26])$|MissingEtag"),
-    (NOTHING, "", "^((FileNotFound|NotFound)Error|NoSuchKey|(Blob|Resource)?NotFound|404|410)$"),
+    (NOTHING, "", "^((File|Resource)?NotFoundError|NoSuchKey|(Blob|Resource)?NotFound|404|410)$"),
     (OTHER, "obstore cannot list a key here; FSDP_INSPECT_REMOTE=fsspec can", "^InvalidPathError$"),
     (OTHER, "set AZURE_STORAGE_ACCOUNT_NAME", "Missing ?Account|Account must be specified|Must provide either"),
     (NO_CREDENTIALS, None, r"^((No|Partial|Default)CredentialsError|ProfileNotFound)$|169\.254\.|metadata\.google"
      r"|[Mm]issing .*[Cc]redential|[Cc]redentials? (was |were )?not|Credential\w*:|CredentialProvider|get_credentials"),
     (DENIED, "gated or private", r"^(GatedRepo|\(401\))$"),
     (DENIED, None, "^((Perm|Unauth).*Error|AccessDenied|InvalidA.*|Signat.*|Auth.*Fail.*|40[13])$|^Forbidden:|, 401$"),
-    (NO_RANGES, "", "Received non-partial"),
+    (NO_RANGES, "", "Received non-partial|Content-Range response header is missing"),
     (SLOW, None, r"^(SlowDown|ServerBusy|TooManyRequests)$|\b(503|429)\b"),
     (REDIRECT, "AWS_REGION is not that of the bucket", "^(PermanentRedirect|Auth.*Malformed)$|configured region"),
     (OTHER, None, "^ClientError$"),  # of botocore, with a word that is not above
@@ -78,14 +78,14 @@ def refuse(is_wrong, code, detail=""):
 
 def fail_of(error, place="", wait=0):
     """What is sent of an exception. Its text and those of its causes are searched, not to their ends, and not sent."""
-    if isinstance(error, Fail):
-        return error
     text = ""
     while error is not None and text.count("\n") < 999:
+        if isinstance(error, Fail):
+            return error
         text = f"\n{type(error).__name__}\n{str(error)[:9999]}{text}"
         error = error.__cause__ or error.__context__
     word = re.search(WORD, text, re.ASCII | re.MULTILINE) or re.search(r"tatus(?: code)?\W+(\d{3})", text)
-    word = word[word.lastindex] if word else ""
+    word = word[word.lastindex].replace("None", "") if word else ""
     code, sent, _ = next((row for row in FAILURES if re.search(row[2], word + text, re.MULTILINE)), (OTHER, None, ""))
     return Fail(code, place + ("HTTP " * word.isdecimal() + word if sent is None else sent), wait)
 
@@ -100,8 +100,7 @@ class Store:
         self.places, self.idle, self.tls = {}, threading.local(), None  # where URLs led; connections of each thread
         self.open(os.environ)
 
-    def call(self, name, *words):
-        """Credentials that expired are asked for once more; what may pass is tried again."""
+    def call(self, name, *words):  # credentials that expired are asked for once more; what may pass is tried again
         end, is_new = time.monotonic() + SECONDS, False
         for tries in range(1, TRIES + 2):
             counts[name + "s"] += not isinstance(self, Http)  # which counts requests
@@ -119,8 +118,7 @@ class Store:
             counts["retries"] += 1
             time.sleep(wait)
 
-    def list(self, folder=""):
-        """Names and files, None: a directory."""
+    def list(self, folder=""):  # names and files, None: a directory
         prefix, found = "".join(part + "/" for part in (self.path, folder) if part), {}
         for key, file in self.rows(prefix):
             name, slash, _ = key[len(prefix):].partition("/")
@@ -151,8 +149,7 @@ class Store:
             missing.detail = ", ".join(difflib.get_close_matches(name, self.call("list")))
         raise missing
 
-    def get(self, file, begin, end):
-        """The bytes of the version that was listed."""
+    def get(self, file, begin, end):  # the bytes of the version that was listed
         where, tag, body = self.read(file, begin, end)
         refuse(where is None, NO_RANGES)
         refuse(str(tag).strip('"') != str(file.tag).strip('"') or not where.endswith(f"/{file.size}"), CHANGED)
@@ -171,12 +168,11 @@ class Http(Store):  # one file of a server
         with open(path, encoding="latin-1") as lines:
             self.secrets = dict(map(str.strip, line.split(":", 1)) for line in lines if ":" in line)
 
-    def check(self, address, host):
-        """Refuses instance metadata, and what is not public unless the user named the host."""
+    def check(self, address, host):  # refuses instance metadata, and what is not public unless the user named the host
         import ipaddress
         with contextlib.suppress(socket.gaierror):  # of a name, which a proxy looks up
-            found = socket.getaddrinfo(address, None, flags=socket.AI_NUMERICHOST)[0][4][0]  # of any form of a number
-            found = ipaddress.ip_address(found.partition("%")[0])
+            found = socket.getaddrinfo(address, None, flags=socket.AI_NUMERICHOST)[0][4]  # of any form of a number
+            found = ipaddress.ip_address(found[0].partition("%")[0])
             found = getattr(found, "ipv4_mapped", None) or getattr(found, "sixtofour", None) or found
             is_metadata = found.is_link_local or str(found) in ("fd00:ec2::254", "168.63.129.16", "100.100.100.200")
             refuse(is_metadata, OTHER, host + ": a link-local or metadata address")
@@ -251,7 +247,7 @@ class Http(Store):  # one file of a server
                     where = f"bytes 0-{len(body) - 1}/{size}"
                 return where, found.get("ETag") or found.get("Last-Modified"), body, found
             else:
-                word = found.get("X-Error-Code")  # of the Hub; a server might return the token in it
+                word = found.get("X-Error-Code")  # of the Hub; other words of a server might be the token
                 word = word if word in ("GatedRepo", "RepoNotFound") else status
                 raise fail_of(Exception(f"({word})"), wait=min(int(after), 30) if after.isdecimal() else 0)
         raise Fail(REDIRECT, host)
@@ -265,8 +261,7 @@ class Http(Store):  # one file of a server
         return [pair for pair in self.files.items() if pair[0].startswith(prefix)]
 
     def head(self):
-        url = self.url.partition("#")[0]
-        where, tag, *_ = self.ask(url, DATA_MOST, Range="bytes=0-0")
+        where, tag, *_ = self.ask(url := self.url.partition("#")[0], DATA_MOST, Range="bytes=0-0")
         size = where.rpartition("/")[2]
         refuse(not size.isdecimal(), OTHER, "wrong Content_Range")
         return File(url, int(size), tag)
@@ -279,8 +274,8 @@ class Hub(Http):  # a repository of models of the Hugging Face Hub, at one commi
         refuse(hub is None, NO_BUCKET)
         self.repository, self.revision, self.path = hub[1], unquote(hub[2] or "main"), (hub[3] or "").strip("/")
         token, home = env.get("HF_TOKEN", ""), os.path.expanduser(env.get("HF_HOME", "~/.cache/huggingface"))
-        path = env.get("HF_TOKEN_PATH") or home + "/token"
-        with contextlib.suppress(OSError, ValueError), open(os.path.expanduser(path), encoding="ascii") as stream:
+        path = os.path.expanduser(env.get("HF_TOKEN_PATH") or home + "/token")
+        with contextlib.suppress(OSError, ValueError), open(path, encoding="ascii") as stream:
             token = token or stream.read().strip()
         self.secrets = {"Authorization": "Bearer " + token} if token else {}
         self.endpoint = env.get("HF_ENDPOINT", "https://huggingface.co").rstrip("/")
@@ -297,8 +292,7 @@ class Hub(Http):  # a repository of models of the Hugging Face Hub, at one commi
             for row in filter(lambda row: row["type"] == "file", json.loads(body)):
                 key, lfs = f"{begin}/{quote(row['path'])}", row.get("lfs") or {}
                 files[row["path"]] = File(key, lfs.get("size", row["size"]), sha256=bytes.fromhex(lfs.get("oid", "")))
-            more = re.search(r'<([^>]+)>;\s*rel="next"', headers.get("Link", ""))
-            url = more and urljoin(url, more[1])
+            url = (more := re.search(r'<([^>]+)>;\s*rel="next"', headers.get("Link", ""))) and urljoin(url, more[1])
         return files
 
     def head(self):
@@ -312,8 +306,7 @@ class Obstore(Store):
         version = [int(word) for word in re.findall(r"\d+", self.name)[:2]]
         if version < [0, 4]:
             raise ImportError(self.name + " is older than 0.4")
-        for path in BUNDLES:
-            env.setdefault("SSL_CERT_FILE", path)
+        env.update({"SSL_CERT_FILE": path for path in BUNDLES[:1] if "SSL_CERT_FILE" not in env})
         options = {name: value for name, value in self.options(env).items() if value and self.scheme != "gs"}
         place = options.get("endpoint") or env.get("STORAGE_EMULATOR_HOST", "")
         client = {"allow_http": place.startswith("http:"), "connect_timeout": "10s", "timeout": f"{SECONDS}s"}
@@ -366,12 +359,21 @@ class Fsspec(Store):
         env["GCSFS_EXPERIMENTAL_ZB_HNS_SUPPORT"] = "false"  # which asks for the kind of a bucket
         import aiohttp
         import fsspec.asyn
-        aiohttp.ClientSession._request = functools.partialmethod(aiohttp.ClientSession._request, allow_redirects=False)
-        options = {"use_listings_cache": False, "skip_instance_cache": True}
-        if self.scheme == "s3":
-            config = {"read_timeout": TIMEOUT, "max_pool_connections": 256, "retries": {"total_max_attempts": 1}}
-            options.update(anon=IS_PUBLIC, requester_pays=IS_PAYER, config_kwargs=config)
-        self.client, _ = fsspec.core.url_to_fs(self.place, **options)
+        ask = getattr(aiohttp.ClientSession, "asked", aiohttp.ClientSession._request)  # the one of the package
+
+        async def request(*words, headers=None, **options):
+            """Follows no redirect, and reads no answer that is longer than the range that was asked for."""
+            answer = await ask(*words, headers=headers, **{**options, "allow_redirects": False})
+            asked, size = re.search(r"ange'.*?bytes=(\d+)-(\d+)", str(headers)), answer.content_length
+            if asked and answer.status in (200, 206) and (size is None or size > int(asked[2]) - int(asked[1]) + 1):
+                answer.close()
+                raise Fail(NO_RANGES) if answer.status == 200 else Fail(OTHER, "more bytes than asked for")
+            return answer
+
+        aiohttp.ClientSession.asked, aiohttp.ClientSession._request = ask, request
+        config = {"read_timeout": TIMEOUT, "max_pool_connections": 256, "retries": {"total_max_attempts": 1}}
+        words = dict(anon=IS_PUBLIC, requester_pays=IS_PAYER, config_kwargs=config) if self.scheme == "s3" else {}
+        self.client, _ = fsspec.core.url_to_fs(self.place, use_listings_cache=False, skip_instance_cache=True, **words)
         self.client.retries, self.name = 1, "fsspec " + fsspec.__version__
         self.wait = functools.partial(fsspec.asyn.sync, self.client.loop, timeout=SECONDS)
 
@@ -386,11 +388,11 @@ class Fsspec(Store):
         client, asked = self.client, {"Range": f"bytes={begin}-{end - 1}", "IfMatch": file.tag}
         if self.scheme == "s3":
             found = self.wait(client._call_s3, "get_object", Bucket=self.bucket, Key=file.key, **asked)
-            refuse("ContentRange" in found and found["ContentLength"] > end - begin, OTHER, "more bytes than asked for")
             return found.get("ContentRange"), found.get("ETag"), functools.partial(self.wait, found["Body"].read)
         if self.scheme == "gs":
-            url = client.url(f"{self.bucket}/{file.key}")
-            found, body = self.wait(client._call, "GET", url, headers=asked, ifGenerationMatch=file.tag.strip('"'))
+            call = functools.partial(client._call, "GET", client.url(f"{self.bucket}/{file.key}"), headers=asked)
+            found, body = self.wait(call, ifGenerationMatch=file.tag.strip('"'))
+            refuse("Location" in found, REDIRECT)
             return found.get("Content-Range"), found.get("x-goog-generation"), body
         blob = client.service_client.get_blob_client(self.bucket, file.key)
         found = self.wait(blob.download_blob, begin, end - begin, headers={"If-Match": file.tag})
@@ -430,19 +432,16 @@ class Helper:
 
     def send(self, number, kind, *parts):
         with self.lock:
-            for part in (struct.pack("<IIB", 5 + sum(map(len, parts)), number, kind), *parts):
-                self.connection.sendall(part)
+            self.connection.sendall(b"".join((struct.pack("<IIB", 5 + sum(map(len, parts)), number, kind), *parts)))
 
-    def entry(self, store, name, file):
-        """A file has the next number, in the order in which frames are sent."""
+    def entry(self, store, name, file):  # a file has the next number, in the order in which frames are sent
         if file is None:
             return struct.pack("<BIQq", 1, 0, 0, 0) + text(name) + b"\0"
         self.files.append((store, file))
         head = struct.pack("<BIQq", 0, len(self.files) - 1, file.size, file.date and int(file.date.timestamp() * 1e9))
         return head + text(name) + (b"\1" + file.sha256 if len(file.sha256) == 32 else b"\0")
 
-    def answer(self, number, kind, payload):
-        """Kind and payload of the last frame of the answer."""
+    def answer(self, number, kind, payload):  # kind and payload of the last frame of the answer
         if kind == HELLO and payload == b"\1\0" or kind == SEAL:
             self.is_sealed |= kind == SEAL
             return OK, b""
