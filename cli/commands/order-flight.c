@@ -574,10 +574,15 @@ static void lines_agree(const struct flight *flight)
 	else if (joined->problem == NULL && joined->verdict == FSDP_FLIGHT_INCOMPLETE &&
 		 joined->exception_count == 0)
 		line = "all ranks with a readable dump entered the same collectives";
+	if (joined->problem == NULL && joined->older.count != 0)
+		line = joined->verdict == FSDP_FLIGHT_AGREE
+			       ? "no hang found, but the dumps are of different moments"
+			       : "the dumps are of different moments: the ranks cannot be compared";
 	if (line != NULL)
 		out_values_line(out, NULL, "{}{}[; the last one of {} did not end]{}",
 			value_word(line),
-			value_word(joined->problem == NULL && joined->all_completed
+			value_word(joined->problem == NULL && joined->all_completed &&
+						   joined->older.count == 0
 					   ? " and completed them"
 					   : ""),
 			joined->problem == NULL && joined->unfinished.count != 0
@@ -611,7 +616,9 @@ static void lines_next(const struct flight *flight)
 	struct out *out = flight->out;
 	const char *next = NULL;
 
-	if (joined->not_started.count != 0)
+	if (joined->older.count != 0 && verdict == FSDP_FLIGHT_INCOMPLETE)
+		next = "write the dumps of all ranks at one moment and run order again";
+	else if (joined->not_started.count != 0)
 		next = "find what that GPU runs: the stack of the rank (py-spy dump --pid PID), nvidia-smi, and Xid lines in dmesg";
 	else if (((flight->is_log && verdict == FSDP_FLIGHT_AGREE) || joined->all_wait) &&
 		 !flight->is_alone)
@@ -849,6 +856,8 @@ void order_show_flight(struct orders *order)
 	line_ranks(&flight, flight.is_log ? "no lines" : "no dump", "{}",
 		joined->missing_dumps);
 	line_ranks(&flight, "unreadable", "{}", joined->unreadable);
+	line_ranks(&flight, "older dump",
+		"of {}: others have later calls that are complete", joined->older);
 	show_watches(&flight);
 	if (has_cause(joined))
 		lines_findings(&flight, true);
@@ -977,6 +986,7 @@ static const struct record dump_record = OBJECT_RECORD(DUMP, "flight_dump", "One
 
 #define FLIGHT struct fsdp_flight
 HAS(is_mismatch, FLIGHT, one->verdict == FSDP_FLIGHT_MISMATCH)
+HAS(has_older, FLIGHT, one->older.count != 0)
 HAS(is_of_logs, FLIGHT, is_log(one))
 /* Of a mismatch only, where it is null if no majority agrees. */
 static const struct record expected_record = RECORD_OF(RECORD_OBJECT, FLIGHT,
@@ -1020,6 +1030,8 @@ const struct record order_flight_record = OBJECT_RECORD(FLIGHT, "collectives",
 	{ "culprits", RANKS_AT(FLIGHT, culprits), ALWAYS("Ranks that are the cause.") },
 	{ "gpu_stopped", RANKS_AT(FLIGHT, gpu_stopped),
 		ALWAYS("Culprits with an unfinished collective that another rank of the group finished.") },
+	{ "older", RANKS_AT(FLIGHT, older), .has = has_older,
+		ABOUT("Ranks with a dump that was written before those of others.") },
 	{ "group", TEXT_AT(FLIGHT, group),
 		OR_NULL("Process group of the collective: its description, or its name.") },
 	{ "group_name", TEXT_AT(FLIGHT, group_name), OR_NULL("Its name.") },

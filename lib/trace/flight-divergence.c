@@ -347,22 +347,6 @@ static const struct fsdp_flight_rows *rows_of(
 	return search->job->ranks[run->rank].rows;
 }
 
-static void begin_runs(struct search *search)
-{
-	const struct fsdp_flight_team *team = search->team;
-	struct run *run = search->runs;
-	search->run_count = team->heard_count;
-	for (size_t i = 0; i < team->heard_count; i++)
-		search->runs[i] = (struct run){ .rank = team->heard[i] };
-	for (size_t i = 0; i < team->collective_count; i++) {
-		while (run->rank != team->collectives[i].rank)
-			run++;
-		if (run->end == 0)
-			run->at = i;
-		run->end = i + 1;
-	}
-}
-
 /* pg_status of the group on a rank. Sends and receives are counted by the same number.
  * NULL: not known. */
 static const struct fsdp_flight_status *status_of(
@@ -386,6 +370,32 @@ static bool is_only_active(const struct fsdp_flight_rows *rows)
 	       rows->facts.first_record > 0;
 }
 
+static void begin_runs(struct search *search)
+{
+	const struct fsdp_flight_team *team = search->team;
+	struct run *run = search->runs;
+	search->run_count = team->heard_count;
+	for (size_t i = 0; i < team->heard_count; i++)
+		search->runs[i] = (struct run){ .rank = team->heard[i] };
+	for (size_t i = 0; i < team->collective_count; i++) {
+		while (run->rank != team->collectives[i].rank)
+			run++;
+		if (run->end == 0)
+			run->at = i;
+		run->end = i + 1;
+	}
+	for (run = search->runs; run != search->runs + search->run_count; run++) {
+		const struct fsdp_flight_status *status = status_of(search, run);
+		run->last = status != NULL                         ? status->enqueued
+			    : is_only_active(rows_of(search, run)) ? FSDP_ABSENT
+								   : INT64_MIN + 1;
+		if (run->end != 0 &&
+			(run->last == FSDP_ABSENT ||
+				run->last < entry_at(search, run->end - 1)->seq))
+			run->last = entry_at(search, run->end - 1)->seq;
+	}
+}
+
 /* Whether a rank lacks the collective for certain. */
 static bool lacks(const struct run *run, int64_t seq)
 {
@@ -407,6 +417,25 @@ static bool is_for_all(const struct search *search, const struct fsdp_flight_ite
 		if (fsdp_span_behind(op, beginnings[i], &rest))
 			return true;
 	return false;
+}
+
+/* Marks the ranks that lack what others finished, if no rank ends that alone. */
+static void find_older(struct search *search)
+{
+	const struct fsdp_flight_team *team = search->team;
+	int64_t ended = FSDP_ABSENT;
+	for (size_t i = 0; i < team->collective_count; i++) {
+		const struct fsdp_flight_item *item = &team->collectives[i];
+		if (item->entry->is_completed && item->entry->seq > ended &&
+			(search->job->all_completed || is_for_all(search, item)))
+			ended = item->entry->seq;
+	}
+	begin_runs(search);
+	for (size_t i = 0; i < search->run_count; i++) {
+		const struct run *run = &search->runs[i];
+		if (lacks(run, ended))
+			search->job->older[run->rank] = search->job->has_older = true;
+	}
 }
 
 /* Up to this number a rank finished operations without an unfinished entry. */
@@ -456,7 +485,8 @@ static void find_stops(struct search *search)
 		struct fsdp_flight_stop *stop;
 		size_t at = most[0].run == run;
 		other = most[at].run;
-		if (!rows_of(search, run)->is_nccl || other == NULL)
+		if (!rows_of(search, run)->is_nccl || other == NULL ||
+			search->job->has_older)
 			continue;
 		for (size_t j = run->at; j < run->end; j++) {
 			const struct fsdp_flight_item *item =
@@ -607,20 +637,13 @@ static void search_team(struct search *search)
 	struct fsdp_flight_fault fault = { .team = search->team };
 	int64_t start = 0;
 	begin_runs(search);
-	/* What each rank enqueued last in the team. A rank waits for those that never
-	 * enqueued what it entered: NCCL enqueues ahead, so unfinished entries do not
-	 * show it. */
+	/* A rank waits for those that never enqueued what it entered: NCCL enqueues
+	 * ahead, so unfinished entries do not show it. */
 	int64_t lowest = INT64_MAX, highest = INT64_MIN;
 	for (size_t i = 0; i < search->run_count; i++) {
 		struct run *run = &search->runs[i];
-		const struct fsdp_flight_status *status = status_of(search, run);
-		run->last = status != NULL                         ? status->enqueued
-			    : is_only_active(rows_of(search, run)) ? FSDP_ABSENT
-								   : INT64_MIN + 1;
-		if (run->end != 0 &&
-			(run->last == FSDP_ABSENT ||
-				run->last < entry_at(search, run->end - 1)->seq))
-			run->last = entry_at(search, run->end - 1)->seq;
+		if (search->job->has_older)
+			run->last = FSDP_ABSENT;
 		if (run->last == FSDP_ABSENT)
 			continue;
 		lowest = run->last < lowest ? run->last : lowest;
@@ -629,7 +652,7 @@ static void search_team(struct search *search)
 	for (size_t i = 0; i < search->run_count; i++) {
 		const struct run *run = &search->runs[i];
 		search->job->behind[run->rank] |= lacks(run, highest);
-		if (run->end == 0)
+		if (run->end == 0 || search->job->has_older)
 			continue;
 		const struct fsdp_flight_entry *end = entry_at(search, run->end - 1);
 		search->job->ahead[run->rank] |= end->seq > lowest && !end->is_completed;
@@ -740,7 +763,9 @@ static void add_pair(struct fsdp_flight_job *job, const struct fsdp_flight_team 
 		.entered_count = 1,
 		.missing_count = 1,
 		.culprit_count = 1 };
-	if (other == NULL && (partner == SIZE_MAX || !fsdp_flight_is_heard(job, partner)))
+	if (other == NULL &&
+		(partner == SIZE_MAX || !fsdp_flight_is_heard(job, partner) ||
+			job->all_completed || job->has_older))
 		return;
 	fault.entered = FSDP_TAKE(job->arena, fault.entered, 2);
 	fault.found = fsdp_arena_take_items(job->arena, 2, sizeof *fault.found,
@@ -842,6 +867,7 @@ void fsdp_flight_find_faults(struct fsdp_flight_job *job)
 	struct fsdp_flight_team **sorted = FSDP_TAKE(arena, sorted, job->teams.count);
 	job->ahead = FSDP_TAKE(arena, job->ahead, job->count);
 	job->behind = FSDP_TAKE(arena, job->behind, job->count);
+	job->older = FSDP_TAKE(arena, job->older, job->count);
 	job->stops = FSDP_TAKE(arena, job->stops, job->count);
 	job->pauses = FSDP_TAKE(arena, job->pauses, job->count);
 	fsdp_vec_init(&job->faults, arena, sizeof(struct fsdp_flight_fault));
@@ -850,6 +876,19 @@ void fsdp_flight_find_faults(struct fsdp_flight_job *job)
 	/* By name; those that are called alike as they came. */
 	FSDP_SORT(sorted, job->teams.count, FSDP_BY_OF(sorted, name),
 		FSDP_BY_OF(sorted, order));
+	job->all_completed = !job->is_log;
+	for (size_t i = 0; i < job->count && job->all_completed; i++) {
+		const struct fsdp_flight_rows *rows = job->ranks[i].rows;
+		for (size_t j = 0; rows != NULL && j < rows->entries.count; j++) {
+			const struct fsdp_flight_entry *entry =
+				fsdp_flight_at(&rows->entries, j);
+			job->all_completed &= entry->is_completed;
+		}
+	}
+	for (size_t i = 0; i < job->teams.count && !job->is_log; i++) {
+		search.team = sorted[i];
+		find_older(&search);
+	}
 	for (size_t i = 0; i < job->teams.count; i++) {
 		search.team = sorted[i];
 		search_team(&search);

@@ -32,6 +32,7 @@ enum {
 	IS_MISSING = 1 << 10,
 	IS_IDLE = 1 << 11,  /* its device did not begin it */
 	IS_NAMED = 1 << 12, /* as a culprit, or as one that entered it */
+	IS_OLDER = 1 << 13, /* its dump */
 };
 
 /* A send or a receive, of a rank, that its peer has no other end of. */
@@ -176,6 +177,7 @@ static void find_waits(struct join *join)
 		join->states[i] =
 			(job->ahead[i] ? WAITS | WAITS_FOR_SOME : 0) |
 			(job->stops[i].item != NULL ? IS_STOPPED | IS_CULPRIT : 0) |
+			(job->older[i] ? IS_OLDER : 0) |
 			(fsdp_flight_is_heard(job, i) ? 0 : IS_UNREADABLE);
 		if (job->behind[i])
 			await(join, job->ranks[i].rank);
@@ -197,7 +199,7 @@ static void find_waits(struct join *join)
 		const struct fsdp_flight_rows *rows = join->job.ranks[i].rows;
 		const struct fsdp_flight_entry *last = last_entry(rows);
 		has_free |= (join->states[i] & IS_STOPPED) != 0;
-		if (last == NULL || !last->is_unfinished)
+		if (last == NULL || !last->is_unfinished || job->has_older)
 			continue;
 		if (!rows->is_nccl)
 			join->states[i] |= WAITS;
@@ -255,7 +257,8 @@ static void find_heads(struct join *join)
 	const struct fsdp_flight_job *job = &join->job;
 	join->heads = FSDP_TAKE(job->arena, join->heads, job->count);
 	for (size_t i = 0; i < job->count; i++) {
-		const struct fsdp_flight_entry *open = open_entry(job->ranks[i].rows);
+		const struct fsdp_flight_entry *open =
+			job->older[i] ? NULL : open_entry(job->ranks[i].rows);
 		join->heads[i].item =
 			(struct fsdp_flight_item){ .entry = open, .rank = (uint32_t)i };
 		if (open == NULL)
@@ -793,7 +796,10 @@ static void describe_dumps(struct join *join)
 		if (fsdp_flight_place_of(job, job->world.ranks[i]) == SIZE_MAX)
 			silent[flight->missing_dumps.count++] = job->world.ranks[i];
 	flight->missing_dumps.list = silent;
-	if (flight->missing_dumps.count + flight->unreadable.count != 0)
+	flight->older = ranks_with(join, IS_OLDER, 0);
+	/* Of an older dump it is not known what its rank does now. */
+	if (flight->missing_dumps.count + flight->unreadable.count != 0 ||
+		(flight->older.count != 0 && ranks_with(join, IS_OPEN, 0).count != 0))
 		flight->verdict = FSDP_FLIGHT_INCOMPLETE;
 	flight->is_gloo = !join->is_log;
 	for (size_t i = 0; i < job->count; i++) {
@@ -897,6 +903,7 @@ void fsdp_flight_join(const struct fsdp_flight_rank *ranks, size_t count, bool i
 				     .count = count,
 				     .arena = arena,
 				     .limits = limits,
+				     .is_log = is_log,
 				     .error = ret_error },
 		.flight = ret_flight,
 		.is_log = is_log,

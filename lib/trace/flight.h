@@ -210,6 +210,8 @@ struct fsdp_flight_job {
 	size_t count;
 	struct fsdp_arena *arena;
 	const struct fsdp_limits *limits;
+	bool is_log;
+	bool all_completed;              /* each entry, on the devices: no rank waits */
 	struct fsdp_vec rosters;         /* struct fsdp_flight_roster, each list once */
 	struct fsdp_flight_roster world; /* ranks that any dump names */
 	struct fsdp_vec teams;  /* struct fsdp_flight_team, in order of first use */
@@ -217,6 +219,10 @@ struct fsdp_flight_job {
 	/* By rank: it entered what another of the group never enqueued, or the reverse.
 	 * */
 	bool *ahead, *behind;
+	/* By rank: its dump is of an earlier moment than others. They finished what it
+	 * did not enter, and what no rank ends alone: it entered that later. */
+	bool *older;
+	bool has_older;                 /* then no rank is known to be missing */
 	struct fsdp_flight_stop *stops; /* by rank: the earliest */
 	/* The same where the peer entered nothing more in the group: as in a sound job
 	 * whose dumps are not of one moment. */

@@ -249,10 +249,19 @@ def made_jobs(args, folder):
     yield "--json", "info", adapter
 
 
-def recording_jobs():
+def recording_jobs(folder):
     """Views of recordings that few samples have."""
     def at(*names):
         return [os.path.join(SOURCE, "testdata", "traces", name) for name in names]
+    dumps = os.path.join(folder, "dumps")
+    os.makedirs(dumps)
+    for rank in range(2):  # the dump of rank 0 is older
+        calls = [{"record_id": i, "pg_id": 0, "process_group": ["0", "default_pg"], "collective_seq_id": i + 1, "p2p_seq_id": 0,
+                  "profiling_name": "nccl:all_reduce", "time_created_ns": i, "input_sizes": [[4]], "output_sizes": [[4]],
+                  "state": "completed", "retired": True, "is_p2p": False} for i in range(rank + 1)]
+        with open(os.path.join(dumps, f"nccl_trace_rank_{rank}.json"), "w", encoding="ascii") as f:
+            json.dump({"version": "2.10", "pg_config": {"0": {"name": "0", "desc": "default_pg", "ranks": "[0, 1]"}}, "entries": calls}, f)
+    yield "--json", "order", dumps
     yield ("--json", "order", *at("watchdog/stuck_w8.log"))
     yield ("--json", "order", *at("watchdog/report_w4.log"))
     yield ("--json", "order", *at("gloo_logs/barrier_w4.log"))
@@ -444,7 +453,7 @@ def jobs(args, folder):
     """Every command line; without --all a part of those over samples, but some of each family."""
     every = 1 if args.all else EVERY
     found = thinned(sample_jobs(args, folder), lambda job: (job[0], kind_of(job[1])), every)
-    return [*ABOUT, *(words for _, words in found), *made_jobs(args, folder), *audit_jobs(args, folder), *recording_jobs(), *rare_jobs(args), *export_jobs(args, folder),
+    return [*ABOUT, *(words for _, words in found), *made_jobs(args, folder), *audit_jobs(args, folder), *recording_jobs(folder), *rare_jobs(args), *export_jobs(args, folder),
             *comparison_jobs(args, folder), *pickle_jobs(args)]
 
 

@@ -29,9 +29,9 @@ looks_like loss matched matching max max_abs max_dur_ns max_ns max_rank max_rel 
 mean_ns measure mem_busy_ns member memory memory_timeline mesh message method min min_ns mismatched missing
 missing_dumps mixed_precision module module_forward_order module_forward_order_fqns module_to_param_usage_infos
 modules msg name name_b64 name_raw names nan needs neg never_visited_fqns newest not_resharded note notes nth
-number numel numel_in numel_out of offset offsets ok omitted on_compute_stream on_disk only_a only_b oom op
-opened optim_bytes optimizer optimizer_bytes options other_bytes others output_dtypes output_sizes outputs over
-overflowed overlap_ns p50_ns p95_ns padding_bytes param param_bytes param_end param_forward_order
+number numel numel_in numel_out of offset offsets ok older omitted on_compute_stream on_disk only_a only_b oom
+op opened optim_bytes optimizer optimizer_bytes options other_bytes others output_dtypes output_sizes outputs
+over overflowed overlap_ns p50_ns p95_ns padding_bytes param param_bytes param_end param_forward_order
 param_forward_order_fqns param_offset param_overrides param_start parameters parent part partial parts path
 payload peak_bytes peak_event peak_reserved_bytes peak_stacks peak_time_us per_rank per_step percent pg phase
 phases piece_conj piece_neg pieces placement placements plan pointers position post_forward_index

@@ -529,6 +529,9 @@ struct fsdp_flight {
 	struct fsdp_ranks culprits;
 	/* Culprits whose device did not end what another rank of the group finished. */
 	struct fsdp_ranks gpu_stopped;
+	/* Ranks whose dump was written before others: it lacks a call that others
+	 * finished. What they did later is not known, and no rank is called missing. */
+	struct fsdp_ranks older;
 	/* Of dumps that are stuck: what each culprit is named for, the collective below
 	 * first. */
 	const struct fsdp_flight_cause *causes;

@@ -51,6 +51,24 @@ def dumps_of_ranks_that_wait_with_other_calls_before(folder):
 
 
 @sample
+def dumps_of_different_moments(folder):
+    """Of calls 1 to N of each rank; the last one of ranks that are marked is not complete."""
+    def calls(count, is_open=False, last="all_reduce"):
+        open_call = {"state": "started", "retired": False} if is_open else {}
+        return ([entry(seq - 1, seq, "all_reduce") for seq in range(1, count)]
+                + [entry(count - 1, count, last, **open_call)])
+
+    variants = {
+        "a job that runs": [calls(2), calls(5)],
+        "a broadcast ends without the others": [calls(2), calls(3, last="broadcast")],
+        "the newest waits": [calls(2, True), calls(5), calls(6, True)],
+        "one moment": [calls(2), calls(3, True)],
+    }
+    for variant, ranks in zip(folder.folders(f"== {title}" for title in variants), variants.values()):
+        dumps(variant, ranks)
+
+
+@sample
 def dumps_of_a_gpu_that_did_not_begin(folder):
     dumps(folder, [[seventh(0)], [seventh(0, "scheduled")]])
 
@@ -139,6 +157,11 @@ def dumps_with_sends_and_receives(folder):
         return [call(number, 0, number + 1, name, sizes[0], sizes[-1], True)
                 for number, (name, *sizes) in enumerate(calls)]
 
+    def waiting(*calls):
+        """The last of them is not complete."""
+        *done, last = p2p(*calls)
+        return done + [last | {"state": "started", "retired": False}]
+
     variants = {
         "matched": {
             0: p2p(("send 0->1", 4), ("recv 0<-2", 3), ("send 0->1", 5)),
@@ -147,10 +170,10 @@ def dumps_with_sends_and_receives(folder):
                    ("send x->1", 1), ("send 2->", 1), ("send 4294967297->1", 1)),
         },
         "sent only": {
-            0: p2p(("send 0->1", 4), ("send 0->1", 4)), 1: p2p(("recv 1<-0", 4)), 2: p2p(("send 2->1", 4)),
+            0: waiting(("send 0->1", 4), ("send 0->1", 4)), 1: p2p(("recv 1<-0", 4)), 2: waiting(("send 2->1", 4)),
         },
         "received only": {
-            0: p2p(("recv 0<-2", 4), ("recv 0<-2", 4)), 1: p2p(("recv 1<-2", 4)), 2: p2p(("send 2->0", 4)),
+            0: waiting(("recv 0<-2", 4), ("recv 0<-2", 4)), 1: waiting(("recv 1<-2", 4)), 2: p2p(("send 2->0", 4)),
         },
         "unheard": {0: p2p(("send 0->1", 4)), 2: p2p(("recv 2<-1", 4))},
         "sizes": {
