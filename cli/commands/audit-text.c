@@ -650,8 +650,7 @@ void audit_text(const struct audit *audit, struct run *run)
 	static const struct table table = { .key = "table", .text_only = true };
 	bool is_below = audit->count > run_checkpoints(run), any = false;
 
-	for (size_t i = 0; i < audit->count; i++) {
-		const struct verdict *verdict = &audit->verdicts[i];
+	FOR_EACH(i, audit->count, verdict, &audit->verdicts[i]) {
 		struct text first = { NULL, 0 };
 		size_t refused = 0;
 		char more[40] = "";

@@ -177,8 +177,7 @@ static struct picture *picture_new(struct run *run, const struct fsdp_tensor *te
 						 : "rank by col");
 	}
 	/* A cell for each place. */
-	for (size_t i = 0; i < picture->held_count; i++) {
-		const struct held *held = &picture->held[i];
+	FOR_EACH(i, picture->held_count, held, &picture->held[i]) {
 		if (i == 0 || held[-1].at != held->at)
 			picture->cells[picture->columns++] = (struct cell){ i, 0 };
 		picture->cells[picture->columns - 1].count++;

@@ -863,8 +863,8 @@ static void hint_near(struct session *session)
 {
 	const struct inputs *inputs = session->inputs;
 
-	for (size_t i = 0; i < session->collected.failure_count; i++) {
-		struct failure *failure = &session->collected.failures[i];
+	FOR_EACH(i, session->collected.failure_count, failure,
+		&session->collected.failures[i]) {
 		const char *path = failure->path.data, *near;
 
 		if (failure->hint.data != NULL || path == NULL)

@@ -1027,8 +1027,7 @@ static struct fsdp_span name_of(struct fsdp_verify *verify,
 static bool check_segments(struct fsdp_verify *verify,
 	const struct fsdp_verify_file *file, struct fsdp_error **ret_error)
 {
-	for (size_t i = 0; i < file->pass.bad_count; i++) {
-		const struct fsdp_pass_bad *bad = &file->pass.bad[i];
+	FSDP_EACH(i, file->pass.bad_count, bad, &file->pass.bad[i]) {
 		struct fsdp_segment segment = file->pass.segment(file, bad->segment);
 		if (bad->error != NULL &&
 			fsdp_error_code(bad->error) == FSDP_ERROR_MEMORY)

@@ -366,8 +366,7 @@ bool fsdp_load_compare(struct fsdp_loading *loading)
 	for (size_t i = 0; i < loading->model.count; i++)
 		has_tied[loading->model.items[i].tie] |=
 			loading->model.items[i].match != NULL;
-	for (size_t i = 0; i < loading->model.count; i++) {
-		struct fsdp_load_tensor *wanted = &loading->model.items[i];
+	FSDP_EACH(i, loading->model.count, wanted, &loading->model.items[i]) {
 		if (wanted->match != NULL ||
 			(wanted->tie != FSDP_LOAD_UNTIED && has_tied[wanted->tie]))
 			continue;

@@ -245,8 +245,7 @@ static bool is_narrowed(struct fsdp_loading *loading)
 	if (!to->is_floating || !fsdp_load_compare(loading))
 		return false;
 	fsdp_load_report(loading, 0, "%s", to->name);
-	for (size_t i = 0; i < loading->stored.count; i++) {
-		const struct fsdp_load_tensor *tensor = &loading->stored.items[i];
+	FSDP_EACH(i, loading->stored.count, tensor, &loading->stored.items[i]) {
 		const struct fsdp_dtype *from = fsdp_dtype(tensor->dtype);
 		if (tensor->match != NULL && from->is_floating && from != to &&
 			from->item_bits >= to->item_bits)
@@ -262,8 +261,7 @@ static bool has_bare_base_and_head(struct fsdp_loading *loading)
 
 	if (!fsdp_load_compare(loading) || loading->base_prefix == NULL)
 		return false;
-	for (size_t i = 0; i < loading->stored.count; i++) {
-		const struct fsdp_load_tensor *tensor = &loading->stored.items[i];
+	FSDP_EACH(i, loading->stored.count, tensor, &loading->stored.items[i]) {
 		head |= fsdp_span_is(tensor->name, "lm_head.weight");
 		bare |= tensor->match != NULL &&
 			!fsdp_span_equal(tensor->name, tensor->match->name);

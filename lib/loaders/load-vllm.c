@@ -251,8 +251,7 @@ static bool has_unexpected(struct fsdp_loading *loading)
 
 	if (!fsdp_load_compare(loading))
 		return false;
-	for (size_t i = 0; i < loading->stored.count; i++) {
-		const struct fsdp_load_tensor *item = &loading->stored.items[i];
+	FSDP_EACH(i, loading->stored.count, item, &loading->stored.items[i]) {
 		struct fsdp_span name = item->name, rest;
 		const unsigned char *at = fsdp_span_find(name, FSDP_SPAN("layers."));
 		bool is_skipped = false, raises = true;
@@ -310,8 +309,7 @@ static bool lacks_norm(struct fsdp_loading *loading)
 {
 	if (!fsdp_load_compare(loading))
 		return false;
-	for (size_t i = 0; i < loading->model.count; i++) {
-		const struct fsdp_load_tensor *tensor = &loading->model.items[i];
+	FSDP_EACH(i, loading->model.count, tensor, &loading->model.items[i]) {
 		if (tensor->match == NULL && tensor->tie == FSDP_LOAD_UNTIED &&
 			fsdp_span_find(tensor->name, FSDP_SPAN("norm")) != NULL)
 			fsdp_load_name(loading, tensor->name);

@@ -222,8 +222,7 @@ bool fsdp_load_has_only_head(struct fsdp_loading *loading)
 
 	if (!fsdp_load_compare(loading))
 		return false;
-	for (size_t i = 0; i < loading->model.count; i++) {
-		const struct fsdp_load_tensor *tensor = &loading->model.items[i];
+	FSDP_EACH(i, loading->model.count, tensor, &loading->model.items[i]) {
 		bool is_head = fsdp_span_is(tensor->name, "lm_head.weight") ||
 			       fsdp_span_begins(tensor->name,
 				       FSDP_SPAN("cls.predictions.decoder."));

@@ -424,15 +424,13 @@ static void find_older(struct search *search)
 {
 	const struct fsdp_flight_team *team = search->team;
 	int64_t ended = FSDP_ABSENT;
-	for (size_t i = 0; i < team->collective_count; i++) {
-		const struct fsdp_flight_item *item = &team->collectives[i];
+	FSDP_EACH(i, team->collective_count, item, &team->collectives[i]) {
 		if (item->entry->is_completed && item->entry->seq > ended &&
 			(search->job->all_completed || is_for_all(search, item)))
 			ended = item->entry->seq;
 	}
 	begin_runs(search);
-	for (size_t i = 0; i < search->run_count; i++) {
-		const struct run *run = &search->runs[i];
+	FSDP_EACH(i, search->run_count, run, &search->runs[i]) {
 		if (lacks(run, ended))
 			search->job->older[run->rank] = search->job->has_older = true;
 	}
@@ -609,8 +607,7 @@ static bool next_seq(struct search *search, int64_t *ret_seq)
 {
 	const struct run *lowest = NULL;
 	search->have_count = 0;
-	for (size_t i = 0; i < search->run_count; i++) {
-		struct run *run = &search->runs[i];
+	FSDP_EACH(i, search->run_count, run, &search->runs[i]) {
 		run->at += run->count;
 		run->count = 0;
 		if (run->at < run->end &&
@@ -621,8 +618,7 @@ static bool next_seq(struct search *search, int64_t *ret_seq)
 	if (lowest == NULL)
 		return false;
 	*ret_seq = entry_at(search, lowest->at)->seq;
-	for (size_t i = 0; i < search->run_count; i++) {
-		struct run *run = &search->runs[i];
+	FSDP_EACH(i, search->run_count, run, &search->runs[i]) {
 		while (run->at + run->count < run->end &&
 			entry_at(search, run->at + run->count)->seq == *ret_seq)
 			run->count++;
@@ -640,8 +636,7 @@ static void search_team(struct search *search)
 	/* A rank waits for those that never enqueued what it entered: NCCL enqueues
 	 * ahead, so unfinished entries do not show it. */
 	int64_t lowest = INT64_MAX, highest = INT64_MIN;
-	for (size_t i = 0; i < search->run_count; i++) {
-		struct run *run = &search->runs[i];
+	FSDP_EACH(i, search->run_count, run, &search->runs[i]) {
 		if (search->job->has_older)
 			run->last = FSDP_ABSENT;
 		if (run->last == FSDP_ABSENT)
@@ -649,8 +644,7 @@ static void search_team(struct search *search)
 		lowest = run->last < lowest ? run->last : lowest;
 		highest = run->last > highest ? run->last : highest;
 	}
-	for (size_t i = 0; i < search->run_count; i++) {
-		const struct run *run = &search->runs[i];
+	FSDP_EACH(i, search->run_count, run, &search->runs[i]) {
 		search->job->behind[run->rank] |= lacks(run, highest);
 		if (run->end == 0 || search->job->has_older)
 			continue;
@@ -663,8 +657,7 @@ static void search_team(struct search *search)
 			start = entry_at(search, run->at)->seq;
 	}
 	find_stops(search);
-	for (size_t i = 0; i < search->run_count; i++) {
-		struct run *run = &search->runs[i];
+	FSDP_EACH(i, search->run_count, run, &search->runs[i]) {
 		while (run->at < run->end && entry_at(search, run->at)->seq < start)
 			run->at++;
 	}
@@ -683,8 +676,7 @@ static void search_team(struct search *search)
 		fault.missing = FSDP_TAKE(
 			arena, fault.missing, search->run_count - search->have_count);
 		fault.time_ns = INT64_MAX;
-		for (size_t i = 0; i < search->run_count; i++) {
-			const struct run *run = &search->runs[i];
+		FSDP_EACH(i, search->run_count, run, &search->runs[i]) {
 			if (run->count == 0) {
 				if (lacks(run, fault.seq))
 					fault.missing[fault.missing_count++] = run->rank;

@@ -479,8 +479,7 @@ static void describe_causes(struct join *join, const struct fsdp_flight_fault *f
 		if (cause->ranks.count != 0)
 			add_cause(join, cause++, one->team, one->first, NULL);
 	}
-	for (size_t i = 0; i < job->count; i++) {
-		const struct fsdp_flight_stop *stop = &job->stops[i];
+	FSDP_EACH(i, job->count, stop, &job->stops[i]) {
 		job->marks[i] = 0;
 		if (stop->item == NULL)
 			continue;
@@ -731,8 +730,7 @@ static bool describe_knot(struct join *join)
 	const struct head *first = NULL;
 	const char *problem = "cycle";
 	bool circle = find_circle(join, ends);
-	for (size_t i = 0; i < job->count; i++) {
-		const struct head *head = &join->heads[i];
+	FSDP_EACH(i, job->count, head, &join->heads[i]) {
 		const char *one = problem;
 		if (head->item.entry == NULL ||
 			!(circle ? (join->states[i] & IS_CULPRIT) != 0 : ends[i]))

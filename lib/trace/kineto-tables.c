@@ -794,8 +794,7 @@ static void measure_device(struct fsdp_kineto *kineto, struct fsdp_step *steps)
 		}
 		recording->host_comm_busy_ns = sum;
 	}
-	for (size_t i = 0; i < count; i++) {
-		const struct fsdp_kineto_step *step = &kineto->steps[i];
+	FSDP_EACH(i, count, step, &kineto->steps[i]) {
 		windows[kept] = window_of(step);
 		if (i + 1 == count && step->last_ns > windows[kept].end_ns)
 			windows[kept].end_ns = step->last_ns;
@@ -888,8 +887,7 @@ static void keep_spans(struct fsdp_kineto *kineto)
 	recording->exposed_count = lists[1].count;
 	int64_t *before = FSDP_TAKE(&kineto->reading->arena, before, lists[0].count);
 	recording->computed_ns = before;
-	for (size_t i = 0; i < recording->computing_count; i++) {
-		const struct fsdp_busy_span *one = &recording->computing[i];
+	FSDP_EACH(i, recording->computing_count, one, &recording->computing[i]) {
 		before[i] = sum_ns;
 		sum_ns += one->end_ns - one->begin_ns;
 	}

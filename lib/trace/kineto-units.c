@@ -183,8 +183,7 @@ void fsdp_enclosing_find(struct fsdp_enclosed *around, size_t around_count,
 		FSDP_BY(around, index));
 	FSDP_SORT(inner, inner_count, FSDP_BY(inner, lane), FSDP_BY(inner, begin),
 		FSDP_BY(inner, index));
-	for (size_t i = 0; i < inner_count; i++) {
-		const struct fsdp_enclosed *one = &inner[i];
+	FSDP_EACH(i, inner_count, one, &inner[i]) {
 		if (i == 0 || one->lane != inner[i - 1].lane)
 			begun.depth = 0;
 		for (; next < around_count &&
@@ -620,8 +619,7 @@ static void finish(struct settling *at)
 	FSDP_SORT(at->around, count, FSDP_BY(at->around, lane),
 		FSDP_BY(at->around, begin), FSDP_BY_LARGEST(at->around, end),
 		FSDP_BY(at->around, index));
-	for (size_t i = 0; i < count; i++) {
-		const struct fsdp_enclosed *one = &at->around[i];
+	FSDP_EACH(i, count, one, &at->around[i]) {
 		if (root == NULL || root->lane != one->lane || one->begin >= root->end) {
 			root = one;
 			number = 0;

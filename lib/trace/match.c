@@ -266,8 +266,7 @@ static bool are_aligned(const struct matcher *matcher, struct fsdp_matching *mat
 {
 	uint64_t impossible = 0;
 	int64_t longest = 0, length;
-	for (size_t i = 0; i < matching->match_count; i++) {
-		const struct fsdp_match *match = &matching->matches[i];
+	FSDP_EACH(i, matching->match_count, match, &matching->matches[i]) {
 		impossible += match->start_skew_ns > match->max_dur_ns;
 		if (match->start_skew_ns <= matching->most_skew_ns)
 			continue;
@@ -319,8 +318,7 @@ static void sum_waits(struct matcher *matcher)
 	bool overflow = false;
 	FSDP_SORT(matcher->waits, matcher->wait_count, FSDP_BY(matcher->waits, recording),
 		FSDP_BY(matcher->waits, begin));
-	for (size_t i = 0; i < matcher->wait_count; i++) {
-		const struct wait *one = &matcher->waits[i];
+	FSDP_EACH(i, matcher->wait_count, one, &matcher->waits[i]) {
 		struct fsdp_recording *recording = matcher->recordings[one->recording];
 		bool same = last != NULL && last->recording == one->recording;
 		bool joins = same && one->begin < end;
@@ -366,8 +364,7 @@ static void match_all(struct matcher *matcher, struct fsdp_matching *matching)
 	struct fsdp_match *matches =
 		FSDP_TAKE(matcher->arena, matches, matcher->run_count);
 	matching->matches = matches;
-	for (size_t i = 0; i < matcher->run_count; i++) {
-		const struct run *run = &matcher->runs[i];
+	FSDP_EACH(i, matcher->run_count, run, &matcher->runs[i]) {
 		bool all = run->count == matcher->ranks, same = true;
 		for (size_t j = 1; j < run->count; j++)
 			same &= entries[run->first].type == entries[run->first + j].type;

@@ -305,8 +305,7 @@ static void check_order(struct fsdp_trace_reading *reading)
 		FSDP_TRACE_FIND(reading, ORDER_REUSED_UNIT,
 			"%llu iteration%s stopped before all units of the first were used",
 			FSDP_LLU(order->stopped_early), S(order->stopped_early));
-	for (size_t i = 0; i < order->problem_count; i++) {
-		const struct fsdp_state_problem *one = &order->problems[i];
+	FSDP_EACH(i, order->problem_count, one, &order->problems[i]) {
 		const struct fsdp_handle *handle = &order->handles[one->handle];
 		struct fsdp_span fqn =
 			handle->fqn_count != 0 ? handle->fqns[0] : FSDP_SPAN("(none)");
@@ -342,8 +341,7 @@ static void check_trace(struct fsdp_trace_reading *reading)
 	if (recording->dropped > 0)
 		FSDP_TRACE_FIND(reading, EVENTS_DROPPED, "%llu event%s could not be read",
 			FSDP_LLU(recording->dropped), S(recording->dropped));
-	for (size_t i = 0; i < recording->deviation_count; i++) {
-		const struct fsdp_tally *one = &recording->deviations[i];
+	FSDP_EACH(i, recording->deviation_count, one, &recording->deviations[i]) {
 		if (!fsdp_span_is(one->name, "gz_cut") &&
 			!fsdp_span_is(one->name, "trailing_data"))
 			FSDP_TRACE_FIND(reading, RECORDING_DEVIATES, "%.*s: %llu time%s",
@@ -392,8 +390,7 @@ void fsdp_trace_check(struct fsdp_trace_reading *reading)
 				"%llu line%s of a kind that is not known here",
 				FSDP_LLU(recording->skipped), S(recording->skipped));
 	}
-	for (size_t i = 0; i < recording->problem_count; i++) {
-		const struct fsdp_profile_problem *one = &recording->problems[i];
+	FSDP_EACH(i, recording->problem_count, one, &recording->problems[i]) {
 		char type[FSDP_SHOWN];
 		FSDP_TRACE_FIND(reading, PROFILE_ERROR, "line %llu: %s of %s: %s",
 			FSDP_LLU(one->line), one->kind, fsdp_shown(one->type, type),

@@ -880,8 +880,7 @@ static void name_empty_dumps(struct fsdp_recordings *set)
 		if (set->readings[i].error == NULL &&
 			set->readings[i].recording.kind == FSDP_RECORDING_FLIGHT)
 			fsdp_names_child(&stems, 0, stem_of(&set->readings[i]));
-	for (size_t i = 0; i < set->reading_count; i++) {
-		struct fsdp_trace_reading *reading = &set->readings[i];
+	FSDP_EACH(i, set->reading_count, reading, &set->readings[i]) {
 		const char *kind =
 			reading->error != NULL ? fsdp_error_kind(reading->error) : NULL;
 		if (kind != NULL && strcmp(kind, "empty") == 0 &&

@@ -420,8 +420,7 @@ static bool append_units(
 	/* Those that are on a stream of their own are exposed all the time, and not at
 	 * the end alone. */
 	wide ns = 0, exposed_ns = 0;
-	for (size_t i = 0; i < all->unit_count; i++) {
-		const struct fsdp_unit_times *unit = &all->units[i];
+	FSDP_EACH(i, all->unit_count, unit, &all->units[i]) {
 		if (unit->reduces.exposed_ns == FSDP_ABSENT ||
 			(find_bits(unit, &unit->reduces) & IS_ON_COMPUTE_STREAM) != 0)
 			continue;
@@ -433,8 +432,7 @@ static bool append_units(
 	size_t worst = 0;
 	struct millis sum, most;
 
-	for (size_t i = 0; i < all->unit_count; i++) {
-		const struct fsdp_unit_times *unit = &all->units[i];
+	FSDP_EACH(i, all->unit_count, unit, &all->units[i]) {
 		const struct fsdp_unit_collectives *reduces = &unit->reduces;
 		unsigned bits = find_bits(unit, reduces) | alone;
 		int64_t last_ns =
@@ -474,8 +472,7 @@ static bool is_kept(const struct fsdp_recordings *run, const struct fsdp_unit_ti
 		unit->unit.size == 0 ||
 		fsdp_recording_by_rank(run, 0)->units_from != FSDP_UNITS_NAMED)
 		return false;
-	for (size_t i = 0; i < all->unit_count; i++) {
-		const struct fsdp_unit_times *one = &all->units[i];
+	FSDP_EACH(i, all->unit_count, one, &all->units[i]) {
 
 		if (one->phase != FSDP_PHASE_FORWARD && one->pg == unit->pg &&
 			fsdp_span_equal(one->unit, unit->unit) && one->gathers.count != 0)
@@ -508,8 +505,7 @@ void fsdp_recordings_unit_note(
 	size_t count = 0;
 
 	*ret_note = (struct fsdp_loss){ .rank = FSDP_ABSENT };
-	for (size_t i = 0; i < all->unit_count; i++) {
-		const struct fsdp_unit_times *unit = &all->units[i];
+	FSDP_EACH(i, all->unit_count, unit, &all->units[i]) {
 
 		if ((find_marks(run, unit) >> note & 1) == 0 || count++ >= NAMED)
 			continue;
@@ -698,8 +694,7 @@ void fsdp_recordings_unit_loss(
 	int64_t most_ns = 0;
 	bool reduces = false;
 	struct millis ms;
-	for (size_t i = 0; i < all->unit_count; i++) {
-		const struct fsdp_unit_times *unit = &all->units[i];
+	FSDP_EACH(i, all->unit_count, unit, &all->units[i]) {
 		if (unit->gathers.ns <= most_ns && unit->reduces.ns <= most_ns)
 			continue;
 		longest = unit;

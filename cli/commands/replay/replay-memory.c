@@ -98,8 +98,7 @@ static void note_rows(const struct snapshots *all)
 		usual += list[i] > median ? list[i] - median <= median / 10
 					  : median - list[i] <= median / 10;
 	memory_free(list);
-	for (size_t i = 0; i < all->count; i++) {
-		struct memory_row *row = &all->rows[i];
+	FOR_EACH(i, all->count, row, &all->rows[i]) {
 		const struct fsdp_memory_device *state = &row->state;
 		bool more = state->active_bytes > median;
 		uint64_t apart = more ? state->active_bytes - median
@@ -639,8 +638,7 @@ static void show_text(struct snapshots *all)
 	/* Of many ranks one is looked at closely: that ran out of memory, else the
 	 * fullest. */
 	const struct memory_row *shown = NULL;
-	for (size_t i = 0; i < all->count; i++) {
-		const struct memory_row *row = &all->rows[i];
+	FOR_EACH(i, all->count, row, &all->rows[i]) {
 		int oom = (row->state.oom_count != 0) -
 			  (shown != NULL && shown->state.oom_count != 0);
 

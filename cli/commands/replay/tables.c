@@ -108,9 +108,7 @@ static void list_type(struct replay *replay, const struct replay *run, const cha
 		return;
 	row->type = *type;
 	sum_ns = type->times.sum_ns;
-	for (size_t i = 0; i < type->rank_count; i++) {
-		const struct fsdp_type_rank *one = &type->ranks[i];
-
+	FOR_EACH(i, type->rank_count, one, &type->ranks[i]) {
 		if (one->sum_ns == FSDP_ABSENT)
 			continue;
 		if (ranks == 0 || one->sum_ns < row->min.ns)
@@ -719,9 +717,7 @@ static void format_streams(const struct fsdp_unit_texts *streams, char text[32])
 {
 	size_t used = 0;
 
-	for (size_t i = 0; i < streams->count; i++) {
-		const struct fsdp_span *one = &streams->texts[i];
-
+	FOR_EACH(i, streams->count, one, &streams->texts[i]) {
 		if (used + one->size + sizeof ",…" > 32) {
 			memcpy(text + used, "…", sizeof "…");
 			return;

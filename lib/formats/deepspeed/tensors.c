@@ -17,8 +17,7 @@ static void build_index(struct fsdp_deepspeed *ds)
 	size_t room = 2 * ds->stored_count + 2;
 	ds->indexed = FSDP_TAKE(scratch, ds->indexed, room);
 	(void)fsdp_names_init(&ds->index, scratch);
-	for (size_t i = 0; i < ds->stored_count; i++) {
-		const struct fsdp_deepspeed_stored *stored = &ds->stored[i];
+	FSDP_EACH(i, ds->stored_count, stored, &ds->stored[i]) {
 		if (!stored->has_piece)
 			continue;
 		/* The name in the index below its rank. */
@@ -64,8 +63,7 @@ static bool find_checksum(const struct fsdp_deepspeed *ds,
  * checksum is compared. */
 static void check_steps(const struct fsdp_deepspeed *ds)
 {
-	for (size_t i = 0; i < ds->stored_count; i++) {
-		const struct fsdp_deepspeed_stored *stored = &ds->stored[i];
+	FSDP_EACH(i, ds->stored_count, stored, &ds->stored[i]) {
 		uint32_t own, first;
 		if (stored->numel != 1 ||
 			!fsdp_span_begins(
@@ -90,8 +88,7 @@ void fsdp_deepspeed_remove_stored(struct fsdp_deepspeed *ds)
 	struct fsdp_arena *scratch = ds->reading->scratch;
 	size_t count = model->tensors.count - ds->first_tensor;
 	ds->stored = FSDP_TAKE(scratch, ds->stored, count + 1);
-	for (size_t i = 0; i < count; i++) {
-		struct fsdp_deepspeed_stored *stored = &ds->stored[i];
+	FSDP_EACH(i, count, stored, &ds->stored[i]) {
 		stored->tensor = *fsdp_model_tensor(model, ds->first_tensor + i);
 		stored->has_piece = stored->tensor.piece_count == 1;
 		if (stored->has_piece)
@@ -427,8 +424,7 @@ static void add_layer(struct fsdp_deepspeed *ds, struct fsdp_deepspeed_stored *s
 
 void fsdp_deepspeed_add_parts(struct fsdp_deepspeed *ds)
 {
-	for (size_t i = 0; i < ds->stored_count; i++) {
-		struct fsdp_deepspeed_stored *stored = &ds->stored[i];
+	FSDP_EACH(i, ds->stored_count, stored, &ds->stored[i]) {
 		struct fsdp_span name;
 		if (!stored->has_piece)
 			continue;

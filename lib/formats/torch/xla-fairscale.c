@@ -542,8 +542,7 @@ void fsdp_torch_take_relative(struct fsdp_torch *torch, struct fsdp_relative *re
 		read_fairscale(&taking);
 	/* What was in no flat parameter is the same on each rank, or an optimizer's. */
 	struct fsdp_model *model = taking.torch->model;
-	for (size_t i = 0; i < taking.count; i++) {
-		struct kept_tensor *kept = &taking.kept[i];
+	FSDP_EACH(i, taking.count, kept, &taking.kept[i]) {
 		if (kept->taken)
 			continue;
 		if (kept->tensor.role == FSDP_ROLE_OPTIM)
