@@ -245,8 +245,9 @@ static void line_inputs(const struct flight *flight)
 	if (flight->is_log)
 		out_values(out, "logs of {} rank{s} about {}",
 			value_count(joined->log_rank_count),
-			value_word(joined->watch_count != 0 ? "failed collectives"
-							    : "errors"));
+			value_word(joined->watch_count != 0 || joined->has_two_jobs
+					   ? "failed collectives"
+					   : "errors"));
 	else
 		out_values(out, "{} dump{s} of the Flight Recorder, format",
 			value_count(flight->order->dump_count));
@@ -552,6 +553,11 @@ static void lines_agree(const struct flight *flight)
 		line_ranks(flight, "not begun", "by the GPU of {}: others began it",
 			joined->not_started);
 	}
+	if (joined->has_two_jobs) {
+		out_line(out, NULL,
+			"two processes of one rank ran at the same time: the lines are of several jobs, and nothing is compared");
+		return;
+	}
 	if (is_log && joined->watch_count != 0 &&
 		joined->verdict == FSDP_FLIGHT_INCOMPLETE && !joined->all_wait &&
 		((joined->problem == NULL &&
@@ -604,9 +610,14 @@ static void lines_agree(const struct flight *flight)
 	cause_at(joined, 0, &one);
 	append_collective(flight->words, joined, &one, true);
 	out_values_line(out, NULL,
-		"all ranks with {} wait for the ranks without {}, in{}",
+		joined->was_shortened
+			? "all ranks with {} wait in{}{}; others may, too: Ray omitted lines"
+			: "all ranks with {} wait for the ranks without {}, in{}",
 		value_word(is_log ? "lines" : "a dump"),
-		value_word(is_log ? "lines" : "a dump"), words_of(flight));
+		value_word(joined->was_shortened ? ""
+			   : is_log              ? "lines"
+						 : "a dump"),
+		words_of(flight));
 }
 
 static void lines_next(const struct flight *flight)
@@ -616,7 +627,11 @@ static void lines_next(const struct flight *flight)
 	struct out *out = flight->out;
 	const char *next = NULL;
 
-	if (joined->older.count != 0 && verdict == FSDP_FLIGHT_INCOMPLETE)
+	if (joined->has_two_jobs)
+		next = "give order the lines of one job";
+	else if (joined->was_shortened && verdict == FSDP_FLIGHT_INCOMPLETE)
+		next = "run again with RAY_DEDUP_LOGS=0: Ray omitted lines of other ranks";
+	else if (joined->older.count != 0 && verdict == FSDP_FLIGHT_INCOMPLETE)
 		next = "write the dumps of all ranks at one moment and run order again";
 	else if (joined->not_started.count != 0)
 		next = "find what that GPU runs: the stack of the rank (py-spy dump --pid PID), nvidia-smi, and Xid lines in dmesg";
@@ -909,11 +924,16 @@ int order_check_flight(struct orders *order)
 			"collect the dump of %s, or read the log: a rank that crashed left no dump",
 			words.text);
 		run_finding(run, "FI7042",
-			is_log(joined)
+			joined->was_shortened
+				? "run again with RAY_DEDUP_LOGS=0: Ray omits lines that other ranks print, too"
+			: is_log(joined)
 				? "collect the logs of these ranks: an error, or the last line, shows where each is"
 				: fix,
 			"%s %s", words.text,
-			is_log(joined) ? "printed no failed collective" : "left no dump");
+			!is_log(joined) ? "left no dump"
+			: joined->missing_dumps.count == 1
+				? "has no failed collective in these logs"
+				: "have no failed collective in these logs");
 	}
 	if (joined->unreadable.count != 0)
 		run_finding(run, "FI7042", "", "the dump of %s cannot be read",
@@ -933,6 +953,9 @@ int order_check_flight(struct orders *order)
 				"skipped %s: dumps of the Flight Recorder contain more than a log",
 				one->path);
 	}
+	if (joined->was_restarted)
+		run_note(run,
+			"the job was started again: only the lines of its last attempt are compared");
 	if (joined->version_count > 1)
 		run_note(run, "the dumps were written by %zu versions of the recorder",
 			joined->version_count);

@@ -15,6 +15,7 @@ struct log_report {
 	struct fsdp_watchdog_line line;
 	uint32_t group;
 	uint64_t order; /* of the lines */
+	size_t log;
 };
 
 /* What a rank did in a group: its lines, by what timed out, and then as they came. */
@@ -22,6 +23,7 @@ struct rank_state {
 	struct log_report *reports;
 	size_t count;
 	int64_t rank, enqueued, completed;
+	int64_t printed[2]; /* of the two; FSDP_ABSENT: no line has it */
 	/* What timed out first, if it is a rank's own or known at all; else NULL. */
 	const struct fsdp_watchdog_line *first;
 	bool waits; /* in that */
@@ -54,12 +56,28 @@ struct log_join {
 	bool numbers_differ; /* reports of ranks about others cannot be used, */
 	bool left_out;       /* and there is some */
 	bool timed_out;      /* some collective did */
+	bool was_restarted;  /* what was printed before that is omitted */
+	bool was_shortened;
+	bool has_two_jobs; /* two processes of one rank ran at one time */
 };
 
 static bool is_used(const struct fsdp_trace_reading *reading)
 {
 	return reading->watchdog != NULL && reading->error == NULL &&
 	       !reading->left_out && reading->recording.kind == FSDP_RECORDING_WATCHDOG;
+}
+
+/* Whether something comes after the last line of a log that starts the job again. */
+static bool goes_on(const struct fsdp_watchdog *watchdog)
+{
+	size_t lines = watchdog->lines.count, count = watchdog->exceptions.count;
+	const struct fsdp_watchdog_line *line =
+		lines != 0 ? fsdp_vec_at(&watchdog->lines, lines - 1) : NULL;
+	const struct fsdp_watchdog_exception *exception =
+		count != 0 ? fsdp_vec_at(&watchdog->exceptions, count - 1) : NULL;
+	return watchdog->restarted_at != 0 &&
+	       ((line != NULL && line->at > watchdog->restarted_at) ||
+		       (exception != NULL && exception->at > watchdog->restarted_at));
 }
 
 /* Lines and exceptions of all logs. */
@@ -77,13 +95,20 @@ static void gather(
 		const struct fsdp_watchdog *watchdog = readings[i].watchdog;
 		if (!is_used(&readings[i]))
 			continue;
+		uint64_t begin = goes_on(watchdog) ? watchdog->restarted_at : 0;
+		join->was_restarted |= begin != 0;
 		join->timed_out |= watchdog->timed_out;
+		join->was_shortened |= watchdog->was_shortened;
 		if (watchdog->highest_rank >= join->world)
 			join->world = watchdog->highest_rank + 1;
 		for (size_t j = 0; j < watchdog->exceptions.count; j++) {
+			const struct fsdp_watchdog_exception *printed =
+				fsdp_vec_at(&watchdog->exceptions, j);
+			if (printed->at < begin)
+				continue;
 			struct fsdp_watchdog_exception *one = fsdp_vec_push(&exceptions);
-			*one = *(const struct fsdp_watchdog_exception *)fsdp_vec_at(
-				&watchdog->exceptions, j);
+			*one = *printed;
+			one->log = i;
 			one->moment = (uint64_t)one->shown.time_ns;
 			one->order = exceptions.count;
 		}
@@ -91,12 +116,14 @@ static void gather(
 			const struct fsdp_watchdog_line *line =
 				fsdp_vec_at(&watchdog->lines, j);
 			const struct fsdp_names *groups = &watchdog->groups;
+			if (line->at < begin)
+				continue;
 			if (line->by_other && join->numbers_differ) {
 				join->left_out = true;
 				continue;
 			}
 			struct log_report *one = fsdp_vec_push(&reports);
-			*one = (struct log_report){ *line, FSDP_NONE, reports.count };
+			*one = (struct log_report){ *line, FSDP_NONE, reports.count, i };
 			if (line->group == FSDP_NONE)
 				continue;
 			uint32_t parent = fsdp_names_at(groups, line->group)->parent;
@@ -144,6 +171,115 @@ static void name_groups(struct log_join *join)
 		FSDP_BY(list, line.rank), FSDP_BY(list, order));
 }
 
+/* ---- a job that was started again ---- */
+
+/* When the work of a line was entered, or FSDP_ABSENT. */
+static int64_t begin_of(const struct fsdp_watchdog_line *line)
+{
+	return line->time_ns != FSDP_ABSENT && line->ran_ms != FSDP_ABSENT
+		       ? line->time_ns - line->ran_ms * 1000000
+		       : FSDP_ABSENT;
+}
+
+/* Numbers of one process only rise, and what timed out is not completed later. */
+static bool is_of_other(
+	const struct fsdp_watchdog_line *line, int64_t completed, int64_t failed)
+{
+	return (line->enqueued != FSDP_ABSENT && line->enqueued < completed) ||
+	       (line->seq != FSDP_ABSENT && line->seq <= completed) ||
+	       (line->completed != FSDP_ABSENT && failed != FSDP_ABSENT &&
+		       line->completed >= failed);
+}
+
+/* A line of another process of the rank than the one before it. Of two jobs, both ran
+ * when the first one was printed. Else *cut is moved to where the second attempt begins:
+ * after the longest silence of all logs between the two. */
+static void find_restart(struct log_join *join, const struct log_report *last,
+	const struct log_report *next, struct log_report *cut)
+{
+	bool has_times =
+		last->line.time_ns != FSDP_ABSENT && next->line.time_ns != FSDP_ABSENT;
+	/* Logs may come in another order than they were written in. */
+	bool is_swapped = has_times && next->line.time_ns < last->line.time_ns;
+	const struct fsdp_watchdog_line *first = is_swapped ? &next->line : &last->line,
+					*second = is_swapped ? &last->line : &next->line;
+	int64_t from = first->time_ns, to = second->time_ns, silence = 0, *times;
+	size_t count = 0;
+	if (has_times && begin_of(second) != FSDP_ABSENT && begin_of(second) < from)
+		join->has_two_jobs = true;
+	if (!has_times) {
+		if (cut->line.time_ns == FSDP_ABSENT &&
+			(next->log != cut->log || next->line.at > cut->line.at))
+			*cut = *next;
+		return;
+	}
+	if (cut->line.time_ns != FSDP_ABSENT && to <= cut->line.time_ns)
+		return;
+	times = FSDP_TAKE(join->arena, times, join->report_count);
+	for (size_t i = 0; i < join->report_count; i++) {
+		int64_t time = join->reports[i].line.time_ns;
+		if (time >= from && time <= to)
+			times[count++] = time;
+	}
+	count = fsdp_sort_once(times, count);
+	for (size_t i = 1; i < count; i++)
+		if (times[i] - times[i - 1] > silence) {
+			silence = times[i] - times[i - 1];
+			cut->line.time_ns = times[i];
+		}
+}
+
+/* Whether a line of a log, at a time if it is known, is of an earlier attempt. */
+static bool is_before(const struct log_report *cut, size_t log, uint64_t at, int64_t time)
+{
+	return cut->line.time_ns != FSDP_ABSENT && time != FSDP_ABSENT
+		       ? time < cut->line.time_ns
+		       : log == cut->log && at < cut->line.at;
+}
+
+/* Leaves only the last attempt of a job that was started again, in the same logs. */
+static void leave_attempts(struct log_join *join)
+{
+	struct log_report cut = { .line = fsdp_watchdog_blank(), .log = SIZE_MAX };
+	struct log_report *all = join->reports;
+	int64_t completed = FSDP_ABSENT, failed = FSDP_ABSENT;
+	const struct log_report *last = NULL;
+	size_t kept = 0;
+	for (size_t i = 0; i < join->report_count; i++) {
+		const struct fsdp_watchdog_line *line = &all[i].line;
+		if (last != NULL &&
+			(last->group != all[i].group || last->line.rank != line->rank))
+			last = NULL;
+		/* What others report of a rank has no time. */
+		if (line->time_ns == FSDP_ABSENT && line->ran_ms == FSDP_ABSENT)
+			continue;
+		bool is_new = last != NULL && is_of_other(line, completed, failed);
+		if (is_new)
+			find_restart(join, last, &all[i], &cut);
+		if (is_new || last == NULL)
+			completed = failed = FSDP_ABSENT;
+		last = &all[i];
+		if (line->completed > completed)
+			completed = line->completed;
+		if (failed == FSDP_ABSENT)
+			failed = line->seq;
+	}
+	if (join->has_two_jobs ||
+		(cut.line.time_ns == FSDP_ABSENT && cut.log == SIZE_MAX))
+		return;
+	join->was_restarted = true;
+	for (size_t i = 0; i < join->report_count; i++)
+		if (!is_before(&cut, all[i].log, all[i].line.at, all[i].line.time_ns))
+			all[kept++] = all[i];
+	join->report_count = kept;
+	kept = 0;
+	FSDP_EACH(i, join->exception_count, one, &join->exceptions[i]) {
+		if (!is_before(&cut, one->log, one->at, one->shown.time_ns))
+			join->exceptions[kept++] = *one;
+	}
+	join->exception_count = kept;
+}
+
 /* ---- states ---- */
 
 /* Of a work the line that says most, best in the rank's own words, or NULL: it did not
@@ -185,6 +321,8 @@ static void find_state(struct rank_state *state)
 			(first == FSDP_ABSENT || line->seq < first))
 			first = line->seq;
 	}
+	state->printed[0] = state->enqueued;
+	state->printed[1] = state->completed;
 	for (size_t i = 0; i < state->count; i++)
 		if (state->reports[i].line.seq > state->enqueued)
 			state->enqueued = state->reports[i].line.seq;
@@ -225,8 +363,7 @@ static int64_t ratio(const struct fsdp_watchdog_line *line)
 static void find_seqs(struct log_team *team)
 {
 	int64_t least = INT64_MAX, first = INT64_MAX;
-	for (size_t i = 0; i < team->count; i++) {
-		const struct rank_state *state = &team->states[i];
+	FSDP_EACH(i, team->count, state, &team->states[i]) {
 		least = state->enqueued < least ? state->enqueued : least;
 		if (state->first != NULL && state->first->seq < first)
 			first = state->first->seq;
@@ -305,14 +442,6 @@ static uint32_t add_call(struct fsdp_flight_rows *rows, struct fsdp_arena *arena
 	return (uint32_t)(rows->shared->calls.count - 1);
 }
 
-/* When the work of a line was entered, or FSDP_ABSENT. */
-static int64_t begin_of(const struct fsdp_watchdog_line *line)
-{
-	return line->time_ns != FSDP_ABSENT && line->ran_ms != FSDP_ABSENT
-		       ? line->time_ns - line->ran_ms * 1000000
-		       : FSDP_ABSENT;
-}
-
 /* What a rank printed of one team. */
 struct rank_team {
 	int64_t rank;
@@ -362,8 +491,7 @@ static struct fsdp_flight_rank *list_ranks(struct log_join *join)
 		.count = (size_t)join->world };
 	size_t count = 0;
 	fsdp_flight_shared_begin(shared, join->arena);
-	for (size_t i = 0; i < join->team_count; i++) {
-		const struct log_team *team = &join->teams[i];
+	FSDP_EACH(i, join->team_count, team, &join->teams[i]) {
 		fsdp_vec_append(&shared->rosters, &team->roster);
 		for (size_t j = 0; j < team->count; j++)
 			all[count++] = (struct rank_team){ team->states[j].rank, i,
@@ -502,8 +630,7 @@ static void describe_parted(struct log_join *join, struct fsdp_flight *flight)
 	int64_t *failed = FSDP_TAKE(join->arena, failed, team->count),
 		*completed = FSDP_TAKE(join->arena, completed, team->count);
 	flight->culprits.count = flight->entered.count = flight->missing.count = 0;
-	for (size_t i = 0; i < team->count; i++) {
-		const struct rank_state *one = &team->states[i];
+	FSDP_EACH(i, team->count, one, &team->states[i]) {
 		if (one->completed >= first->seq)
 			completed[flight->entered.count++] = one->rank;
 		else if (one->waits)
@@ -565,6 +692,18 @@ static void list_exceptions(struct log_join *join, struct fsdp_flight *flight)
 			silent[silent_count++] = (int64_t)rank;
 	}
 	flight->missing_dumps = (struct fsdp_ranks){ silent, silent_count };
+	/* That a peer is gone follows, except for the only rank with an error where all
+	 * others waited. */
+	bool only = kept != 0 && all->is_of_peer && silent_count == 0 &&
+		    join->rank_count > 1 && !is_after_timeout(join, all);
+	for (size_t i = 0; i < kept; i++)
+		only &= all[i].shown.rank == all->shown.rank;
+	for (size_t i = 0; i < join->rank_count; i++)
+		only &= kept != 0 && join->ranks[i] != all->shown.rank;
+	if (only) {
+		all->failure = FSDP_WATCHDOG_OWN;
+		list->is_own = true;
+	}
 }
 
 /* A rank that failed by itself is the cause, unless others never entered a collective. */
@@ -602,8 +741,7 @@ static void describe_exceptions(struct log_join *join, struct fsdp_flight *fligh
 			blamed[found++] = first->shown.rank;
 		if (orders)
 			blamed[found++] = first->other;
-		for (size_t i = 0; i < join->exception_count; i++) {
-			const struct fsdp_watchdog_exception *one = &join->exceptions[i];
+		FSDP_EACH(i, join->exception_count, one, &join->exceptions[i]) {
 			/* A watchdog looks for errors a few times a second only. */
 			bool at_once =
 				first->failure == FSDP_WATCHDOG_OWN &&
@@ -673,11 +811,11 @@ const struct fsdp_flight *fsdp_watchdog_join(struct fsdp_trace_reading *readings
 		.place.line = FSDP_ABSENT };
 	if (join.report_count != 0) {
 		name_groups(&join);
+		leave_attempts(&join);
 		join.states = FSDP_TAKE(join.arena, join.states, join.report_count);
 		join.teams = FSDP_TAKE(join.arena, join.teams, join.report_count);
 		join.ranks = FSDP_TAKE(join.arena, join.ranks, join.report_count);
-		for (size_t i = 0; i < join.report_count; i++) {
-			struct log_report *one = &join.reports[i];
+		FSDP_EACH(i, join.report_count, one, &join.reports[i]) {
 			bool fresh = i == 0 || one[-1].group != one->group;
 			if (fresh) {
 				uint32_t parent =
@@ -701,8 +839,7 @@ const struct fsdp_flight *fsdp_watchdog_join(struct fsdp_trace_reading *readings
 		for (size_t i = 0; i < join.state_count; i++)
 			find_state(&join.states[i]);
 		join.rank_count = fsdp_sort_once(join.ranks, join.rank_count);
-		for (size_t i = 0; i < join.team_count; i++) {
-			const struct log_team *team = &join.teams[i];
+		FSDP_EACH(i, join.team_count, team, &join.teams[i]) {
 			for (size_t j = 0; is_default(team) && j < team->count; j++)
 				for (size_t k = 0; k < team->states[j].count; k++) {
 					int64_t world =
@@ -717,14 +854,26 @@ const struct fsdp_flight *fsdp_watchdog_join(struct fsdp_trace_reading *readings
 		}
 		join_lines(&join, readings[0].limits, flight, ret_error);
 	}
-	describe_exceptions(&join, flight);
+	if (join.has_two_jobs) {
+		*flight = (struct fsdp_flight){ .verdict = FSDP_FLIGHT_INCOMPLETE,
+			.seq = FSDP_ABSENT,
+			.since_ns = FSDP_ABSENT,
+			.has_two_jobs = true,
+			.place.line = FSDP_ABSENT };
+		list_exceptions(&join, flight);
+		flight->missing_dumps.count = 0;
+	} else {
+		describe_exceptions(&join, flight);
+	}
+	flight->was_restarted = join.was_restarted;
+	flight->was_shortened = join.was_shortened;
 	for (size_t i = 0; i < join.team_count; i++)
 		flight->share_groups |= join.teams[i].count > 1;
 	/* The numbers that were printed. */
 	struct fsdp_watchdog_status *watch =
 		FSDP_TAKE(join.arena, watch, join.state_count);
 	flight->watches = watch;
-	flight->watch_count = join.state_count;
+	flight->watch_count = join.has_two_jobs ? 0 : join.state_count;
 	for (size_t i = 0; i < join.team_count; i++)
 		for (size_t j = 0; j < join.teams[i].count; j++, watch++) {
 			const struct log_team *team = &join.teams[i];
@@ -735,8 +884,8 @@ const struct fsdp_flight *fsdp_watchdog_join(struct fsdp_trace_reading *readings
 			first = first != NULL ? first : &none;
 			*watch = (struct fsdp_watchdog_status){ .rank = state->rank,
 				.group = fsdp_flight_title(team->name, team->desc),
-				.enqueued = barrier ? FSDP_ABSENT : state->enqueued,
-				.completed = barrier ? FSDP_ABSENT : state->completed,
+				.enqueued = barrier ? FSDP_ABSENT : state->printed[0],
+				.completed = barrier ? FSDP_ABSENT : state->printed[1],
 				.seq = barrier ? FSDP_ABSENT : first->seq,
 				.numel_in = first->numel_in,
 				.numel_out = first->numel_out,

@@ -255,6 +255,7 @@ static void add_line(struct fsdp_watchdog *watchdog, struct fsdp_watchdog_line l
 	hear_of(watchdog, rank);
 	line.rank = rank;
 	line.by_other = !own;
+	line.at = watchdog->at;
 	fsdp_vec_append(&watchdog->lines, &line);
 }
 
@@ -604,6 +605,7 @@ static void parse_frame(struct fsdp_watchdog *watchdog, struct fsdp_span line)
 static void add_exception(struct fsdp_watchdog *watchdog,
 	struct fsdp_watchdog_exception *one, struct fsdp_span text)
 {
+	one->at = watchdog->at;
 	one->shown.is_own = one->failure == FSDP_WATCHDOG_OWN;
 	one->shown.text = fsdp_arena_copy(watchdog->lines.arena, text);
 	fsdp_vec_append(&watchdog->exceptions, one);
@@ -694,11 +696,15 @@ static void parse_exception(struct fsdp_watchdog *watchdog, struct fsdp_span lin
 		text = after(text, "] ");
 	/* Errors that a rank has because another one is gone. */
 	if (one.failure == FSDP_WATCHDOG_OWN &&
-		has_any(text, of_peers, FSDP_COUNT(of_peers)))
+		has_any(text, of_peers, FSDP_COUNT(of_peers))) {
 		one.failure = FSDP_WATCHDOG_FOLLOWS;
+		one.is_of_peer = true;
+	}
 	one.by_itself = i == PYTHON && one.failure == FSDP_WATCHDOG_OWN &&
 			!has_any(text, of_groups, FSDP_COUNT(of_groups)) &&
 			!fsdp_span_begins(text, FSDP_SPAN("torch.distributed."));
+	if (before(text, " Collective Work").size != 0)
+		text = before(text, " Collective Work");
 	text.size = fsdp_min(text.size, LONGEST);
 	stack = i >= GLOO_EXCEPTION ? find_stack(watchdog, one.shown.rank) : NULL;
 	if (stack != NULL) {
@@ -742,6 +748,7 @@ static void parse_message(struct fsdp_watchdog *watchdog, struct fsdp_span front
 	}
 	watchdog->timed_out |= has(front, "collective timeout from ");
 	hear_of(watchdog, number_after(front, "timeout from  rank "));
+	line.at = watchdog->at;
 	if (known && (line.seq != FSDP_ABSENT || line.enqueued != FSDP_ABSENT))
 		fsdp_vec_append(&watchdog->lines, &line);
 }
@@ -754,6 +761,10 @@ void fsdp_watchdog_take(struct fsdp_watchdog *watchdog, struct fsdp_span line)
 	struct fsdp_span found[] = { after(line, words[0]), after(line, words[1]) },
 			 rest = line;
 	int64_t rank;
+	watchdog->at++;
+	watchdog->was_shortened |= has(line, "x across cluster]");
+	if (has(line, " attempts left; will restart worker group"))
+		watchdog->restarted_at = watchdog->at;
 	parse_exception(watchdog, line);
 	if (found[0].data == NULL && found[1].data == NULL) {
 		if (global_rank(line, &rank))

@@ -334,6 +334,7 @@ struct fsdp_watchdog_line {
 	struct fsdp_span sizes,
 		dtypes; /* as dumps have those that go in; data NULL: unknown */
 	bool by_other;  /* by another rank, by its number in the group */
+	uint64_t at;    /* number of the line in its log */
 };
 
 /* An empty one. */
@@ -396,8 +397,11 @@ struct fsdp_watchdog_exception {
 	int64_t other;                      /* of ORDERS the other rank, or FSDP_ABSENT */
 	enum fsdp_watchdog_failure failure;
 	bool by_itself;  /* no timeout of a collective causes it */
+	bool is_of_peer; /* a connection to another rank ended */
 	uint64_t moment; /* its time; without one: later than all */
 	uint64_t order;  /* of the lines of all logs */
+	uint64_t at;     /* number of the line in its log */
+	size_t log;
 };
 
 struct fsdp_watchdog {
@@ -412,6 +416,9 @@ struct fsdp_watchdog {
 	bool prints_others;       /* ranks that call what the one that prints does */
 	bool timed_out;           /* a rank heard of a timeout, maybe in another group */
 	bool numbers_differ;      /* those in some group and those of the job */
+	uint64_t at;              /* number of the line in hand */
+	uint64_t restarted_at;    /* of the last that starts a job again; 0: none */
+	bool was_shortened;       /* Ray omitted lines of other processes */
 };
 
 /* The id of a group by name and description. */

@@ -1032,7 +1032,7 @@ static bool bid(struct fsdp_span head)
 	if (head.size == 0 || (head.data[0] != '{' && head.data[0] != '['))
 		return false;
 	/* A log may begin with a bracket too; the next bytes decide. */
-	return head.data[0] == '{' || !fsdp_trace_log.bid(head);
+	return !fsdp_trace_log.bid(head);
 }
 
 /* ---- all events ---- */

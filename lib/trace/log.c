@@ -11,6 +11,9 @@
 #include "base/characters.h"
 #include "trace/flight.h"
 
+/* What containers write to has each line in a string of JSON. */
+#define CONTAINER_LINE "{\"log\":\""
+
 static const char opening[] = "defaultdict(<class 'float'>, ";
 
 struct log {
@@ -20,6 +23,8 @@ struct log {
 	struct fsdp_types types;
 	struct fsdp_vec results; /* struct fsdp_dump_result, of one line */
 	struct fsdp_watchdog watchdog;
+	unsigned char wrapped[4096]; /* the begin of a message that may go on */
+	size_t wrapped_size;
 	bool any;  /* some line is not blank */
 	bool seen; /* some line is a record, good or bad */
 };
@@ -28,7 +33,7 @@ static bool bid(struct fsdp_span head)
 {
 	/* What begins with a bracket may be a log as well: "[rank0]:I1121 …". */
 	if (head.size == 0 || head.data[0] == '{')
-		return false;
+		return fsdp_span_begins(head, FSDP_SPAN(CONTAINER_LINE));
 	if (head.data[0] != '[')
 		return true;
 	for (size_t i = 1; i < head.size; i++) {
@@ -55,7 +60,7 @@ static struct fsdp_span skip_blanks(struct fsdp_span text)
 static bool parse_escape(
 	const unsigned char **at, const unsigned char *end, unsigned char **out)
 {
-	static const char letters[] = "\\\\''\"\"n\nr\rt\t";
+	static const char letters[] = "\\\\''\"\"//n\nr\rt\tb\bf\f";
 	uint32_t point;
 	if (*at == end)
 		return false;
@@ -151,14 +156,63 @@ static const unsigned char *message_of(
 	return line;
 }
 
+static bool contains(struct fsdp_span text, const char *words)
+{
+	return memmem(text.data, text.size, words, strlen(words)) != NULL;
+}
+
+/* A line that Rich wrapped, without blanks and without the place at its end, as
+ * "process_group.py:616". */
+static struct fsdp_span strip(struct fsdp_span line)
+{
+	struct fsdp_span place = fsdp_span_last(line, ' ');
+	if (place.size < line.size && contains(place, ".py:"))
+		line.size -= place.size;
+	while (line.size != 0 && line.data[line.size - 1] == ' ')
+		line.size--;
+	return skip_blanks(line);
+}
+
+/* Parses a line, or keeps it if it may go on in the next one, which is indented then. */
+static void parse_line(struct log *log, struct fsdp_span line)
+{
+	struct fsdp_span kept = fsdp_span(log->wrapped, log->wrapped_size);
+	bool may_go_on = (contains(line, "Rank ") || contains(line, "[rank")) &&
+			 !contains(line, "milliseconds before timing out") &&
+			 !contains(line, "ast completed");
+	if (kept.size != 0 && kept.size + line.size < sizeof log->wrapped &&
+		fsdp_span_begins(line, FSDP_SPAN("        "))) {
+		kept = strip(kept);
+		line = strip(line);
+		memmove(log->wrapped, kept.data, kept.size);
+		log->wrapped[kept.size] = ' ';
+		memcpy(log->wrapped + kept.size + 1, line.data, line.size);
+		log->wrapped_size = kept.size + 1 + line.size;
+		return;
+	}
+	if (kept.size != 0)
+		fsdp_watchdog_take(&log->watchdog, kept);
+	log->wrapped_size = may_go_on && line.size < sizeof log->wrapped ? line.size : 0;
+	memcpy(log->wrapped, line.data, log->wrapped_size);
+	if (log->wrapped_size == 0)
+		fsdp_watchdog_take(&log->watchdog, line);
+}
+
 static void read_line(struct log *log, struct fsdp_span line)
 {
 	struct fsdp_arena *arena = &log->reading->arena;
+	struct fsdp_span text;
+	if (fsdp_span_begins(line, FSDP_SPAN(CONTAINER_LINE))) {
+		text = fsdp_span(line.data + sizeof CONTAINER_LINE - 2,
+			line.size - sizeof CONTAINER_LINE + 2);
+		if (parse_string(log, &text, &text))
+			line = fsdp_span_first(text, '\n');
+	}
 	log->any |= !fsdp_lines_is_blank(line);
 	const unsigned char *dict =
 		memmem(line.data, line.size, opening, sizeof opening - 1);
 	if (dict == NULL) {
-		fsdp_watchdog_take(&log->watchdog, line);
+		parse_line(log, line);
 		return;
 	}
 	struct fsdp_span front = fsdp_span(line.data, (size_t)(dict - line.data));
@@ -204,6 +258,7 @@ static void read_log(struct fsdp_trace_reading *reading)
 	fsdp_watchdog_init(&log.watchdog, &reading->arena);
 	while (fsdp_lines_next(log.lines, &line))
 		read_line(&log, line);
+	parse_line(&log, FSDP_SPAN(""));
 	if (log.watchdog.lines.count + log.watchdog.exceptions.count != 0) {
 		reading->watchdog = FSDP_TAKE(&reading->arena, reading->watchdog, 1);
 		*reading->watchdog = log.watchdog;

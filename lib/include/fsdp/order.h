@@ -532,6 +532,10 @@ struct fsdp_flight {
 	/* Ranks whose dump was written before others: it lacks a call that others
 	 * finished. What they did later is not known, and no rank is called missing. */
 	struct fsdp_ranks older;
+	/* Of logs: the job was started again, and only its last attempt counts; two
+	 * processes of a rank ran at one time, as of two jobs, and nothing is compared;
+	 * Ray omitted lines that other processes printed as well. */
+	bool was_restarted, has_two_jobs, was_shortened;
 	/* Of dumps that are stuck: what each culprit is named for, the collective below
 	 * first. */
 	const struct fsdp_flight_cause *causes;

@@ -1,6 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Logs of training jobs."""
 
+import json
+import textwrap
+
 from .files import sample
 
 
@@ -183,9 +186,9 @@ def timeouts_of_1024_ranks(folder):
                                 for rank in range(1024)))
 
 
-def failure(rank, group, seq, enqueued, number=None):
+def failure(rank, group, seq, enqueued, number=None, time="05:20:03"):
     """What a watchdog of NCCL prints when an all_reduce of a group fails."""
-    front = f"[rank{rank}]:[E901 05:20:03.123992144 ProcessGroupNCCL.cpp:"
+    front = f"[rank{rank}]:[E901 {time}.123992144 ProcessGroupNCCL.cpp:"
     number = rank if number is None else number
     return (timeout(f"{front}632] [Rank {number}] ", seq, 600000, 600020, "NumelIn=1, NumelOut=1, ") +
             f"{front}2271] [PG ID 0 PG GUID {group} Rank {number}]  failure detected by watchdog at work sequence id: "
@@ -221,3 +224,52 @@ def logs_in_which_ranks_cannot_be_compared(folder):
     folder.write("one.log", dump.format(" rank 3"), waits)
     folder.write("groups.log", waits, failure(3, "98(TENSOR_MODEL_PARALLEL_GROUP)", 57, 60, 0))
     folder.write("alone.log", failure(2, "0(default_pg)", 808, 811))
+
+
+def hang(missing, seq, time, ranks=4):
+    """What the ranks of a job print of a collective that one of them never entered."""
+    dump = (f"[rank{missing}]:[E901 {time}.223992144 ProcessGroupNCCL.cpp:1890] [PG ID 0 PG GUID 0(default_pg) Rank {missing}] "
+            "Received a dump signal due to a collective timeout from  rank 9 and we will try our best to dump the debug "
+            f"info. Last enqueued NCCL work: {seq - 1}, last completed NCCL work: {seq - 1}.\n".replace("rank 9", f"rank {(missing + 1) % 4}"))
+    return [failure(rank, "0(default_pg)", seq, seq + 1, time=time) for rank in range(ranks) if rank != missing] + [dump]
+
+
+@sample
+def logs_of_a_job_that_was_started_again(folder):
+    """First rank 3 is missing, then rank 1, at an earlier or a later step; with what torchrun prints between, or without."""
+    restart = ("I901 05:20:05.500000 77 torch/distributed/elastic/agent/server/api.py:879] [default] Worker group FAILED. "
+               "3/3 attempts left; will restart worker group\n")
+    first = hang(3, 100, "05:20:03")
+    folder.write("earlier.log", *first, *hang(1, 40, "07:20:03"))
+    folder.write("later.log", *first, *hang(1, 140, "07:20:03"))
+    folder.write("torchrun.log", *first, restart, *hang(1, 100, "07:20:03"))
+    folder.write("recovers.log", *first, restart, "step 101\n")
+
+
+@sample
+def log_of_two_jobs_at_a_time(folder):
+    """As of an actor and of its rollout: each has a rank 0 and a rank 1."""
+    folder.write("job.log", *hang(1, 100, "05:20:03", 2), *hang(1, 7, "05:20:05", 2))
+
+
+@sample
+def logs_as_launchers_change_them(folder):
+    """Lines in strings of JSON by Docker, wrapped by Rich, and omitted by Ray."""
+    text = "".join(hang(3, 100, "05:20:03"))
+    folder.write("docker.log", *(json.dumps({"log": line, "stream": "stderr", "time": "2026-09-01T05:20:03Z"},
+                                            separators=(",", ":")) + "\n" for line in text.splitlines(keepends=True)))
+    wrapped = [f"{'[09/01/26 05:20:03] ERROR' if i == 0 else '':29}{part:60} {'logger.py:616' if i == 0 else ''}\n"
+               for line in text.splitlines() for i, part in enumerate(textwrap.wrap(line, 60))]
+    folder.write("rich.log", *wrapped)
+    shown = failure(0, "0(default_pg)", 100, 101).splitlines()
+    folder.write("ray.log", "(Worker pid=17) [rank3]: starts\n", *(
+        f"(Worker pid=15) {line} [repeated 2x across cluster]\n" for line in shown))
+
+
+@sample
+def logs_of_a_connection_that_ended_first(folder):
+    """Of rank 3, while all others print that they wait, or while rank 2 prints nothing."""
+    error = ("[rank3]:[E901 05:10:01.123992144 ProcessGroupNCCL.cpp:2036] [PG ID 0 PG GUID 0(default_pg) Rank 3] Process group "
+             "watchdog thread terminated with exception: NCCL error: remote process exited or there was a network error\n")
+    for name, ranks in (("heard", (0, 1, 2)), ("silent", (0, 1))):
+        folder.write(f"{name}.log", error, *(failure(rank, "0(default_pg)", 100, 101) for rank in ranks))
