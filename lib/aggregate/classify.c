@@ -39,7 +39,6 @@ static void find_plan(struct finder *finder)
 	struct fsdp_kind *kind = finder->kind;
 	size_t count = fsdp_unit_count(finder->checkpoint);
 	struct fsdp_plan_facts plan;
-
 	kind->is_planned = fsdp_checkpoint_plan(finder->checkpoint, &plan);
 	if (!kind->is_planned)
 		return;
@@ -70,7 +69,6 @@ static bool has_word(struct fsdp_span text, const char *word)
 static void find_mesh_words(struct finder *finder)
 {
 	struct fsdp_kind *kind = finder->kind;
-
 	if (kind->mesh == FSDP_NONE)
 		return;
 	struct fsdp_mesh mesh = fsdp_mesh(finder->checkpoint, kind->mesh);
@@ -86,7 +84,6 @@ static void find_classes(struct finder *finder)
 {
 	const struct fsdp_overview_facts *facts = finder->facts;
 	struct fsdp_kind *kind = finder->kind;
-
 	kind->flat_parameters = facts->flat_parameters;
 	kind->lists_originals = facts->lists_originals;
 	if (facts->has_dtensors || facts->has_sharded_tensors)
@@ -104,7 +101,6 @@ static void find_state_dict(struct finder *finder)
 	const struct fsdp_overview_facts *facts = finder->facts;
 	struct fsdp_kind *kind = finder->kind;
 	bool is_cut = false;
-
 	for (size_t i = 0; i < facts->sharding_count; i++)
 		is_cut |= facts->shardings[i].how != FSDP_SHARDING_REPLICATED;
 	if (kind->flat_parameters > 0)
@@ -167,7 +163,6 @@ static void find_step(
 {
 	struct fsdp_span last = fsdp_span_last(name, '.');
 	struct fsdp_kind *kind = finder->kind;
-
 	/* Counters of a scheduler or of one parameter are not a step of the run. */
 	struct fsdp_span parent = fsdp_span_first(name, '.');
 	if (parent.size != name.size && !is_history(name) &&
@@ -198,7 +193,6 @@ static bool find_modules(struct finder *finder)
 	uint32_t *numbered = calloc(count + 1, sizeof *numbered);
 	bool *is_inner = calloc(count + 1, sizeof *is_inner);
 	bool good = numbered != NULL && is_inner != NULL;
-
 	for (uint32_t i = 1; good && i < count; i++) {
 		struct fsdp_module module = fsdp_module(finder->checkpoint, i);
 		struct fsdp_span last = fsdp_name_last(finder->checkpoint, module.name);
@@ -245,7 +239,6 @@ bool fsdp_checkpoint_classify(const struct fsdp_checkpoint *checkpoint,
 		.kind = ret_kind,
 		.name = { .arena = &finder.arena } };
 	bool good = true;
-
 	*ret_kind = (struct fsdp_kind){ .mesh = FSDP_NONE };
 	fsdp_arena_init_lean(&finder.arena, &budget);
 	find_plan(&finder);

@@ -32,7 +32,6 @@ static int compare_numbers(int64_t a, int64_t b)
 static int compare_names(struct fsdp_span a, struct fsdp_span b)
 {
 	int order = (a.data != NULL) - (b.data != NULL);
-
 	return order != 0 ? order : fsdp_span_compare(a, b);
 }
 
@@ -47,7 +46,6 @@ static int compare_keys(const struct fsdp_row_key *a, const struct fsdp_row_key 
 		{ a->bytes, b->bytes }, { a->size, b->size }, { a->rank, b->rank },
 		{ a->nth, b->nth } };
 	int order = compare_numbers(a->table, b->table);
-
 	if (order == 0)
 		order = compare_names(a->name, b->name);
 	if (order == 0)
@@ -63,7 +61,6 @@ static int compare_rows(const void *a, const void *b)
 {
 	const struct fsdp_row *left = a, *right = b;
 	int order = compare_keys(&left->key, &right->key);
-
 	return order != 0
 		       ? order
 		       : (left->sample > right->sample) - (left->sample < right->sample);
@@ -74,7 +71,6 @@ static int compare_times(const void *a, const void *b)
 {
 	const struct fsdp_row *left = a, *right = b;
 	int order = compare_numbers(right->ns, left->ns);
-
 	return order != 0 ? order : compare_rows(a, b);
 }
 
@@ -111,7 +107,6 @@ static void add_up(struct fsdp_row *to, const struct fsdp_row *more)
 static uint64_t count_spans(const struct fsdp_recording *one, const char *categories)
 {
 	uint64_t count = 0;
-
 	for (size_t i = 0; i < one->category_count; i++)
 		if (fsdp_span_is_any(one->categories[i].name, categories))
 			count += one->categories[i].count;
@@ -122,11 +117,9 @@ struct fsdp_totals fsdp_recordings_totals(const struct fsdp_recordings *recordin
 {
 	struct fsdp_totals all = { .world_size = FSDP_ABSENT };
 	struct fsdp_time_without_unit *rest = &all.unassigned;
-
 	for (size_t i = 0; i < fsdp_recording_count(recordings); i++) {
 		const struct fsdp_recording *one = fsdp_recording_by_rank(recordings, i);
 		bool is_trace = one->kind == FSDP_RECORDING_KINETO;
-
 		all.step_count += one->step_count;
 		all.events += one->events;
 		all.dropped += one->dropped;
@@ -162,7 +155,6 @@ static void divide_step(struct fsdp_step_cost *step)
 {
 	int64_t *const parts[] = { &step->comm_ns, &step->exposed_ns, &step->compute_ns,
 		&step->idle_ns };
-
 	step->mean_ns /= (int64_t)step->ranks;
 	if (step->exposed_ns == FSDP_ABSENT)
 		step->comm_ns = FSDP_ABSENT;
@@ -180,13 +172,10 @@ bool fsdp_recordings_steps(const struct fsdp_recordings *recordings,
 	size_t room = fsdp_recordings_totals(recordings).step_count + 1, count = 0,
 	       kept = 0;
 	struct fsdp_step_cost *list = calloc(room, sizeof *list);
-
 	for (size_t i = 0; list != NULL && i < fsdp_recording_count(recordings); i++) {
 		const struct fsdp_recording *one = fsdp_recording_by_rank(recordings, i);
-
 		FSDP_EACH(k, one->step_count, step, &one->steps[k]) {
 			const struct fsdp_device_times *device = &step->device;
-
 			list[count] = (struct fsdp_step_cost){ one->run, step->step, 1,
 				step->has_device, step->dur_ns, step->dur_ns, one->rank };
 			if (step->has_device) {
@@ -202,7 +191,6 @@ bool fsdp_recordings_steps(const struct fsdp_recordings *recordings,
 		FSDP_BY(list, max_rank));
 	FSDP_EACH(i, count, more, &list[i]) {
 		struct fsdp_step_cost *to = &list[kept];
-
 		if (kept == 0 || to[-1].run != more->run || to[-1].step != more->step) {
 			*to = *more;
 			kept++;
@@ -232,7 +220,6 @@ bool fsdp_recordings_steps(const struct fsdp_recordings *recordings,
 static void fold(struct fsdp_row_list *rows, size_t first)
 {
 	size_t kept = first;
-
 	sort(rows, first, compare_rows);
 	for (size_t i = first; i < rows->count; i++) {
 		if (kept != first &&
@@ -271,7 +258,6 @@ static int compare_samples(const void *a, const void *b)
 {
 	const struct sample *left = a, *right = b;
 	int order = left->now - right->now;
-
 	if (order == 0)
 		order = (left->run > right->run) - (left->run < right->run);
 	return order != 0 ? order : compare_numbers(left->step, right->step);
@@ -282,7 +268,6 @@ static int compare_ranks(const void *a, const void *b)
 {
 	const struct sample *left = a, *right = b;
 	int order = compare_samples(a, b);
-
 	return order != 0 ? order
 			  : (left->ranks > right->ranks) - (left->ranks < right->ranks);
 }
@@ -352,7 +337,6 @@ static void add_steps(
 	const struct fsdp_type_times *all =
 		fsdp_type_find(one->types, one->type_count, FSDP_SPAN("all"));
 	int64_t length_ns = FSDP_ABSENT;
-
 	if (table == FSDP_ROWS_OF_RANK)
 		row.key.rank = one->rank;
 	for (size_t i = 0; i < one->step_count; i++)
@@ -394,7 +378,6 @@ struct call {
 static int compare_places(const struct call *a, const struct call *b)
 {
 	int order = compare_numbers(a->call.step, b->call.step);
-
 	if (order == 0)
 		order = compare_names(a->call.group, b->call.group);
 	return order != 0 ? order : compare_names(a->call.type, b->call.type);
@@ -404,7 +387,6 @@ static int compare_calls(const void *a, const void *b)
 {
 	const struct call *left = a, *right = b;
 	int order = compare_places(left, right);
-
 	return order != 0 ? order : left->index < right->index ? -1 : 1;
 }
 
@@ -415,7 +397,6 @@ static void add_calls(
 	size_t count = one->collective_count;
 	struct call *calls = calloc(count + 1, sizeof *calls);
 	int64_t nth = 0;
-
 	at->failed |= calls == NULL;
 	for (size_t i = 0; !at->failed && i < count; i++) {
 		fsdp_recording_collective(one, i, &calls[i].call);
@@ -426,7 +407,6 @@ static void add_calls(
 	for (size_t i = 0; !at->failed && i < count; i++) {
 		const struct fsdp_collective *call = &calls[i].call;
 		struct fsdp_row row = new_row(table, NULL, call->group);
-
 		nth = i != 0 && compare_places(&calls[i - 1], &calls[i]) == 0 ? nth + 1
 									      : 1;
 		row.key.type = call->type;
@@ -454,7 +434,6 @@ static void add_idles(
 	for (size_t i = 0; at->samples == NULL && i < one->idle_count; i++) {
 		const struct fsdp_idle_time *idle = &one->idles[i];
 		struct fsdp_row row = new_row(table, NULL, idle->kernel);
-
 		row.key.kind = idle->cause;
 		row.longest_ns = idle->longest_ns;
 		if (table == FSDP_ROWS_OF_IDLE_CAUSE) {
@@ -531,7 +510,6 @@ static void add_recording(
 static void complete(struct fsdp_row_list *rows, size_t first, uint64_t run)
 {
 	int64_t compute_ns = 0;
-
 	for (size_t i = first; i < rows->count; i++)
 		if (rows->items[i].key.computes)
 			sum(&compute_ns, rows->items[i].ns);
@@ -539,7 +517,6 @@ static void complete(struct fsdp_row_list *rows, size_t first, uint64_t run)
 		struct fsdp_row *one = &rows->items[i];
 		const struct fsdp_row_key *key = &one->key;
 		int64_t bytes;
-
 		one->algbw = one->busbw = -1;
 		if (key->type.data != NULL && key->bytes != FSDP_ABSENT &&
 			one->count <= INT64_MAX &&
@@ -556,7 +533,6 @@ bool fsdp_recordings_group(const struct fsdp_recordings *recordings,
 	enum fsdp_row_table table, struct fsdp_row_list *ret_rows)
 {
 	struct collector at = { 0 };
-
 	for (size_t i = 0; i < fsdp_recordings_run_count(recordings) &&
 			   table != FSDP_ROWS_OF_IDLE_CAUSE;
 		i++) {
@@ -593,13 +569,11 @@ bool fsdp_recordings_group(const struct fsdp_recordings *recordings,
 bool fsdp_rows_by_kind(const struct fsdp_row_list *rows, struct fsdp_row_list *ret_kinds)
 {
 	struct fsdp_row_list kinds = { calloc(rows->count + 1, sizeof *kinds.items), 0 };
-
 	*ret_kinds = kinds;
 	for (size_t i = 0, first = 0; kinds.items != NULL && i < rows->count; i++) {
 		struct fsdp_row row =
 			new_row(rows->items[i].key.table, NULL, (struct fsdp_span){ 0 });
 		size_t at = first;
-
 		if (i != 0 && rows->items[i].run != rows->items[i - 1].run)
 			at = first = kinds.count;
 		row.run = rows->items[i].run;
@@ -624,7 +598,6 @@ static bool find_samples(
 {
 	struct sample *samples, one = { 0 };
 	size_t count = 0, room = 1;
-
 	for (int now = 0; now < 2; now++)
 		room += fsdp_recording_count(sides[now]) +
 			fsdp_recordings_totals(sides[now]).step_count;
@@ -663,7 +636,6 @@ static bool find_samples(
 static int64_t mean(wide all, uint64_t count)
 {
 	wide result = (all + (wide)(count / 2)) / (wide)count;
-
 	return result > INT64_MAX ? INT64_MAX : (int64_t)result;
 }
 
@@ -673,12 +645,10 @@ static struct fsdp_row_times sum_up(const struct collector *at,
 {
 	struct fsdp_row_times side = { 0, FSDP_ABSENT, FSDP_ABSENT, FSDP_ABSENT };
 	wide all = 0;
-
 	for (size_t i = 0; i < count; i++) {
 		bool of_one_rank = rows[i].key.rank != FSDP_ABSENT;
 		int64_t ns = mean(
 			rows[i].ns, of_one_rank ? 1 : at->samples[rows[i].sample].ranks);
-
 		side.count += rows[i].count;
 		side.min_ns = i == 0 || ns < side.min_ns ? ns : side.min_ns;
 		side.max_ns = i == 0 || ns > side.max_ns ? ns : side.max_ns;
@@ -696,7 +666,6 @@ static struct fsdp_row_times sum_up(const struct collector *at,
 static uint64_t change_of(const struct fsdp_row_pair *row)
 {
 	int64_t before = row->before.mean_ns, now = row->now.mean_ns;
-
 	if (before == FSDP_ABSENT || now == FSDP_ABSENT)
 		return 0;
 	return before < now ? (uint64_t)now - (uint64_t)before
@@ -708,7 +677,6 @@ static int place_in_step(const char *measure)
 	static const char *const order[] = { "length", "compute", "communication",
 		"exposed", "copies", "idle" };
 	int place = 0;
-
 	while (place < 5 && strcmp(order[place], measure) != 0)
 		place++;
 	return place;
@@ -720,7 +688,6 @@ static int compare_changes(const void *a, const void *b)
 	const struct fsdp_row_pair *left = a, *right = b;
 	uint64_t x = change_of(left), y = change_of(right);
 	int order = compare_numbers(left->key.table, right->key.table);
-
 	if (order == 0 && left->key.table == FSDP_ROWS_OF_STEP)
 		order = place_in_step(left->key.measure) -
 			place_in_step(right->key.measure);
@@ -733,11 +700,9 @@ static bool compare_sides(const struct collector *at, struct fsdp_comparison *co
 {
 	const struct fsdp_row_list *rows = &at->rows;
 	struct fsdp_row_pair *all = calloc(rows->count + 1, sizeof *all);
-
 	comparison->rows = all;
 	for (size_t i = 0, middle, next; all != NULL && i < rows->count; i = next) {
 		struct fsdp_row_pair *one = &all[comparison->count++];
-
 		for (next = middle = i;
 			next < rows->count &&
 			compare_keys(&rows->items[i].key, &rows->items[next].key) == 0;
@@ -767,7 +732,6 @@ bool fsdp_recordings_compare(const struct fsdp_recordings *before,
 	const struct fsdp_recordings *const sides[2] = { before, now };
 	struct fsdp_comparison comparison = { .runs = fsdp_recordings_run_count(before) };
 	struct collector at = { 0 };
-
 	at.failed = !find_samples(&at, sides);
 	for (size_t i = 0; i < at.sample_count; i++) {
 		comparison.before_samples += !at.samples[i].now;

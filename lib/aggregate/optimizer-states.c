@@ -21,7 +21,6 @@ bool fsdp_container_path_read(const struct fsdp_checkpoint *checkpoint, uint32_t
 	uint64_t state = 0;
 	size_t at = 0;
 	bool found = false;
-
 	*ret = (struct fsdp_container_path){ 0 };
 	while (path != FSDP_NONE && ret->count < FSDP_COUNT(ret->behind) &&
 		fsdp_path_next(checkpoint, path, raw, &state, &part)) {
@@ -141,7 +140,6 @@ static struct owner *owner_of(struct fsdp_optimizer_states *states, struct owner
 	struct fsdp_span name, bool flat)
 {
 	struct owner *owner = owners->owners;
-
 	for (size_t i = 0; i < owners->owner_count; i++, owner++)
 		if (owner->flat == flat && fsdp_span_equal(owner->name, name))
 			return owner;
@@ -178,7 +176,6 @@ static bool read_number(const struct fsdp_optimizer_states *states, uint32_t pat
 {
 	struct fsdp_container_path found;
 	const struct fsdp_path_part *number = &found.behind[skip];
-
 	if (!fsdp_container_path_read(states->checkpoint, path, raw, word, &found) ||
 		found.count <= skip || !number->is_integer || number->integer < 0 ||
 		number->integer >= NUMBER_MAX)
@@ -195,7 +192,6 @@ static void add_state(struct fsdp_optimizer_states *states, uint32_t index,
 	struct fsdp_span raw = raw_name(states, tensor->raw_name), name;
 	uint64_t number;
 	size_t behind;
-
 	/* The key is shown as a part of the clean name, which has no wrappers here. */
 	if (clean_name(states, tensor).size != raw.size ||
 		!read_number(
@@ -218,7 +214,6 @@ static void add_parameter(struct fsdp_optimizer_states *states, uint32_t index,
 	struct fsdp_path_part part;
 	uint64_t state = 0;
 	size_t at = 0, container = 0;
-
 	if (tensor->piece_count == 0)
 		return;
 	/* All parts of the path but the last one. */
@@ -242,7 +237,6 @@ static void sort_items(
 {
 	size_t tensors = fsdp_tensor_count(states->checkpoint), kept = 0;
 	bool *seen = STATES_TAKE(states, seen, tensors);
-
 	if (seen == NULL)
 		return;
 	FSDP_SORT(owners->items, owners->count, FSDP_BY(owners->items, owner),
@@ -277,13 +271,11 @@ static struct numbered *list_numbers(struct fsdp_optimizer_states *states,
 	struct numbered *list = STATES_TAKE(states, list, optimizer->count);
 	bool is_known = false, fits = list != NULL;
 	size_t count = 0;
-
 	for (size_t i = 0; i < optimizer->count && fits; i++) {
 		const struct item *item = &states->optimizers.items[optimizer->first + i];
 		struct fsdp_tensor tensor =
 			fsdp_tensor(states->checkpoint, item->state.tensor);
 		struct fsdp_span name = clean_name(states, &tensor), key;
-
 		if (count == 0 || list[count - 1].items->number != item->number)
 			list[count++] = (struct numbered){ item };
 		list[count - 1].count++;
@@ -307,7 +299,6 @@ static bool is_model_of(struct fsdp_optimizer_states *states,
 {
 	uint64_t wanted =
 		optimizer->numbers > 0 ? optimizer->numbers : optimizer->highest;
-
 	if (model->count != wanted || optimizer->highest > wanted)
 		return false;
 	for (size_t i = 0; i < count; i++) {
@@ -330,7 +321,6 @@ static bool has_shapes_of(struct fsdp_optimizer_states *states,
 {
 	struct fsdp_state_shape *pairs = STATES_TAKE(states, pairs, count + model->count);
 	size_t paired = 0;
-
 	if (pairs == NULL || optimizer->numbers > model->count)
 		return false;
 	for (uint32_t i = 0; i < count; i++) {
@@ -343,7 +333,6 @@ static bool has_shapes_of(struct fsdp_optimizer_states *states,
 	for (size_t i = 0; i < model->count; i++) {
 		uint32_t index = states->models.items[model->first + i].state.tensor;
 		struct fsdp_tensor tensor = fsdp_tensor(states->checkpoint, index);
-
 		pairs[paired].index = index;
 		fsdp_state_shape_add(
 			&pairs[paired++], FSDP_SPAN(""), tensor.shape, tensor.dims);
@@ -363,7 +352,6 @@ static void tie_optimizer(
 	size_t count;
 	struct numbered *list = list_numbers(states, optimizer, &count);
 	bool is_found = false, is_partial = false;
-
 	for (int pass = 0; pass < 2 && list != NULL && !is_found; pass++) {
 		is_partial = pass == 1;
 		for (size_t i = 0; i < states->models.owner_count; i++) {
@@ -380,7 +368,6 @@ static void tie_optimizer(
 	for (size_t i = 0; is_found && i < count; i++)
 		for (size_t k = 0; list[i].found != FSDP_NONE && k < list[i].count; k++) {
 			struct tie *tie = &states->ties[states->tie_count++];
-
 			*tie = (struct tie){ list[i].found, list[i].items[k].state };
 			tie->state.is_inferred = true;
 			tie->state.is_partial = is_partial;
@@ -392,11 +379,9 @@ static void tie_numbers(struct fsdp_optimizer_states *states)
 	size_t tensors = fsdp_tensor_count(states->checkpoint);
 	size_t values = fsdp_value_count(states->checkpoint);
 	struct owners *optimizers = &states->optimizers, *models = &states->models;
-
 	optimizers->items = STATES_TAKE(states, optimizers->items, tensors);
 	for (uint32_t i = 0; i < tensors && !states->failed; i++) {
 		struct fsdp_tensor tensor = fsdp_tensor(states->checkpoint, i);
-
 		if (tensor.role == FSDP_ROLE_OPTIM)
 			add_state(states, i, &tensor);
 	}
@@ -405,7 +390,6 @@ static void tie_numbers(struct fsdp_optimizer_states *states)
 	models->items = STATES_TAKE(states, models->items, tensors);
 	for (uint32_t i = 0; i < tensors && !states->failed; i++) {
 		struct fsdp_tensor tensor = fsdp_tensor(states->checkpoint, i);
-
 		if (tensor.role == FSDP_ROLE_PARAM)
 			add_parameter(states, i, &tensor);
 	}
@@ -447,11 +431,9 @@ static void tie_numbers(struct fsdp_optimizer_states *states)
 static size_t behind_state(struct fsdp_span name, size_t at)
 {
 	const struct fsdp_span word = FSDP_SPAN("state.");
-
 	while (at + word.size < name.size) {
 		struct fsdp_span rest = fsdp_span(name.data + at, name.size - at);
 		struct fsdp_span segment = fsdp_span_first(rest, '.');
-
 		if (fsdp_span_begins(rest, word))
 			return at + word.size;
 		if (segment.size == rest.size)
@@ -473,7 +455,6 @@ bool fsdp_state_name_next(struct fsdp_span name, struct fsdp_state_reading *read
 		const unsigned char *dot;
 		struct fsdp_span before, behind;
 		size_t at = reading->at;
-
 		if (!reading->key_first) {
 			at = reading->at = behind_state(name, at);
 			if (at == 0)
@@ -505,7 +486,6 @@ static int compare_texts(struct fsdp_span a, struct fsdp_span b)
 static int compare_wanted(const void *left, const void *right)
 {
 	const struct wanted *a = left, *b = right;
-
 	return compare_texts(a->text, b->text);
 }
 
@@ -513,7 +493,6 @@ static struct wanted *find_wanted(
 	struct fsdp_optimizer_states *states, struct fsdp_span text)
 {
 	size_t low = 0, high = states->wanted_count;
-
 	FSDP_HALVE(
 		low, high, middle, compare_texts(states->wanted[middle].text, text) < 0);
 	return low < states->wanted_count &&
@@ -536,7 +515,6 @@ static struct candidates candidates_of(
 	struct fsdp_optimizer_states *states, uint32_t index)
 {
 	struct fsdp_tensor tensor = fsdp_tensor(states->checkpoint, index);
-
 	return (struct candidates){
 		.name = clean_name(states, &tensor),
 		.raw = raw_name(states, tensor.raw_name),
@@ -550,7 +528,6 @@ static bool next_candidate(const struct fsdp_checkpoint *checkpoint,
 {
 	const struct fsdp_span *name = &candidates->name, *raw = &candidates->raw;
 	struct fsdp_path_part part;
-
 	if (!candidates->begun) {
 		candidates->begun = true;
 		*ret_text = *name;
@@ -578,12 +555,10 @@ static void add_wanted(
 	struct fsdp_vec list;
 	struct fsdp_span text;
 	size_t kept = 0;
-
 	fsdp_vec_init(&list, &states->arena, sizeof(struct wanted));
 	FSDP_EACH(i, count, candidates, candidates_of(states, tensors[i])) {
 		while (next_candidate(states->checkpoint, &candidates, &text)) {
 			struct wanted wanted = { .text = text };
-
 			if (text.size == 0)
 				continue;
 			wanted.text = fsdp_arena_copy(&states->arena, text);
@@ -612,7 +587,6 @@ static bool is_numbered(
 	struct fsdp_path_part part;
 	uint64_t state = 0;
 	bool below = false;
-
 	while (tensor->name == tensor->raw_name && tensor->path != FSDP_NONE &&
 		fsdp_path_next(states->checkpoint, tensor->path, raw, &state, &part)) {
 		if (below && part.is_integer)
@@ -627,7 +601,6 @@ bool fsdp_optimizer_states_new(const struct fsdp_checkpoint *checkpoint,
 	struct fsdp_error **ret_error)
 {
 	struct fsdp_optimizer_states *states = calloc(1, sizeof *states);
-
 	if (states == NULL)
 		return fsdp_fail_memory(ret_error);
 	states->checkpoint = checkpoint;
@@ -694,10 +667,8 @@ const struct fsdp_state *fsdp_optimizer_states_of(
 {
 	struct candidates candidates = candidates_of(states, tensor);
 	struct fsdp_span text;
-
 	while (next_candidate(states->checkpoint, &candidates, &text)) {
 		const struct wanted *wanted = find_wanted(states, text);
-
 		if (wanted == NULL || wanted->count == 0)
 			continue;
 		*ret_count = wanted->count;

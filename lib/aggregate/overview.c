@@ -36,7 +36,6 @@ static struct fsdp_span name_of(
 static bool look_at_visits(struct fsdp_inferred_units *likely)
 {
 	bool some = false;
-
 	FSDP_EACH(
 		i, (uint32_t)likely->count, module, fsdp_module(likely->checkpoint, i)) {
 		bool above = module.parent < i && likely->sharded[module.parent];
@@ -60,7 +59,6 @@ static bool look_at_visits(struct fsdp_inferred_units *likely)
 static struct fsdp_span below(struct fsdp_span name, size_t block)
 {
 	size_t skip = block < name.size ? block : name.size;
-
 	return (struct fsdp_span){ name.data + skip, name.size - skip };
 }
 
@@ -70,7 +68,6 @@ static bool are_alike(struct fsdp_inferred_units *likely, uint32_t a, uint32_t b
 	uint32_t size = likely->ends[a] - a;
 	size_t left = name_of(likely, &likely->name, a).size,
 	       right = name_of(likely, &likely->other, b).size;
-
 	if (likely->ends[b] - b != size)
 		return false;
 	FSDP_EACH(i, size, one, fsdp_module(likely->checkpoint, a + i)) {
@@ -90,7 +87,6 @@ static bool are_alike(struct fsdp_inferred_units *likely, uint32_t a, uint32_t b
 static bool find_blocks(struct fsdp_inferred_units *likely, uint32_t parent)
 {
 	uint32_t first = FSDP_NONE, count = 0;
-
 	for (uint32_t i = parent + 1; i < likely->ends[parent]; i = likely->ends[i]) {
 		if (!likely->number[i])
 			continue;
@@ -116,7 +112,6 @@ bool fsdp_inferred_units_new(const struct fsdp_checkpoint *checkpoint,
 {
 	struct fsdp_inferred_units *likely = calloc(1, sizeof *likely);
 	size_t count = fsdp_module_count(checkpoint);
-
 	if (likely == NULL)
 		return fsdp_fail_memory(ret_error);
 	likely->checkpoint = checkpoint;
@@ -206,7 +201,6 @@ static struct fsdp_span key_of(struct fsdp_span name)
 {
 	struct fsdp_state_reading reading = { 0 };
 	struct fsdp_state_name read;
-
 	while (fsdp_state_name_next(name, &reading, &read))
 		/* What optimizers call the states of all parameters: Megatron-core
 		 * puts these words before the parameter's name. */
@@ -228,7 +222,6 @@ static void add_state(struct fsdp_overview *overview, const struct fsdp_tensor *
 	};
 	struct fsdp_span key = key_of(name);
 	size_t i;
-
 	memcpy(kind.key, key.data, fsdp_min(key.size, sizeof kind.key - 1));
 	for (i = 0; i < facts->state_count; i++)
 		if (strcmp(facts->states[i].key, kind.key) == 0 &&
@@ -250,7 +243,6 @@ static void add_cut(
 	struct fsdp_sharding *sharding, uint32_t dim, uint64_t of, uint64_t part)
 {
 	uint64_t over = part != 0 ? of / part + (of % part != 0) : 0;
-
 	if (sharding->cuts < FSDP_OVERVIEW_CUTS) {
 		sharding->cut[sharding->cuts].dim = dim;
 		sharding->cut[sharding->cuts++].over =
@@ -284,7 +276,6 @@ static uint32_t copies_of(const struct fsdp_checkpoint *checkpoint,
 {
 	size_t size = first->dims * sizeof *first->offsets;
 	uint32_t copies = 1, rank;
-
 	if (first->offsets == NULL || first->sizes == NULL)
 		return 1;
 	/* An even cut: its pieces fill the tensor, so no piece is stored twice. */
@@ -308,7 +299,6 @@ static void cut_if_some_are_empty(const struct fsdp_checkpoint *checkpoint,
 {
 	for (uint32_t i = 1; tensor->numel != 0 && i < tensor->piece_count; i++) {
 		struct fsdp_piece piece = fsdp_piece(checkpoint, tensor->first_piece + i);
-
 		for (uint32_t d = 0; piece.sizes != NULL && d < piece.dims; d++) {
 			if (piece.sizes[d] != 0)
 				continue;
@@ -329,7 +319,6 @@ static void add_sharding(struct fsdp_overview *overview, const struct fsdp_tenso
 	};
 	struct fsdp_overview_facts *facts = &overview->facts;
 	uint32_t rank = FSDP_NONE;
-
 	if (tensor->piece_count == 0)
 		return;
 	if (tensor->piece_count == 1) {
@@ -383,7 +372,6 @@ static void add_resumed(struct fsdp_overview *overview, const struct fsdp_tensor
 {
 	uint64_t most = 0;
 	uint32_t rank;
-
 	for (uint32_t i = 0; i < tensor->piece_count; i++) {
 		uint64_t numel = fsdp_piece_numel(
 			overview->checkpoint, tensor->first_piece + i, &rank);
@@ -402,11 +390,9 @@ static void add_resumed(struct fsdp_overview *overview, const struct fsdp_tensor
 bool fsdp_is_average(const char *word, size_t size)
 {
 	static const char *const words[] = { "ema", "averag", "shadow", "swa" };
-
 	for (size_t i = 0; i < FSDP_COUNT(words); i++) {
 		size_t length = strlen(words[i]);
 		const char *at = memmem(word, size, words[i], length);
-
 		if (at != NULL && (at == word || at[-1] == '_') &&
 			(length > 3 || at + 3 == word + size || at[3] == '_'))
 			return true;
@@ -426,7 +412,6 @@ static void add_fingerprint(struct fingerprint *print, const struct fsdp_hasher 
 	const struct fsdp_tensor *tensor, struct fsdp_span name)
 {
 	uint64_t hash = fsdp_hash_shape(hasher, tensor->shape, tensor->dims);
-
 	for (size_t i = 0; i < name.size; i++)
 		if (name.data[i] != '.' && name.data[i] != '_')
 			hash = fsdp_hash_more(hasher, hash, name.data[i]);
@@ -470,7 +455,6 @@ static struct fsdp_span name_below(struct fsdp_overview *overview,
 	uint32_t module =
 		tensor->module != FSDP_NONE ? tops->of_module[tensor->module] : 0;
 	size_t top = 0;
-
 	while (top < tops->count && tops->modules[top] != module)
 		top++;
 	*ret_top = top;
@@ -484,7 +468,6 @@ static bool set_average(struct fsdp_overview *overview, const struct tops *tops,
 	size_t top, const char *rest)
 {
 	struct fsdp_span name = FSDP_SPAN("");
-
 	if (top < tops->count)
 		name = fsdp_scratch_name(&overview->name, overview->checkpoint,
 			fsdp_module(overview->checkpoint, tops->modules[top]).name);
@@ -504,7 +487,6 @@ static bool compare_tops(struct fsdp_overview *overview, const struct tops *tops
 	struct fsdp_hasher hasher = fsdp_hasher_new();
 	struct fingerprint prints[TOPS_MOST + 1] = { { 0 } }, flat = { 0 }, model = { 0 };
 	size_t flat_top = 0, top;
-
 	FSDP_EACH(i, (uint32_t)fsdp_tensor_count(checkpoint), tensor,
 		fsdp_tensor(checkpoint, i)) {
 		if (tensor.role == FSDP_ROLE_OPTIM || tensor.dims == 0)
@@ -534,7 +516,6 @@ bool fsdp_overview_averages(
 {
 	const char *prefix = facts->average_prefix;
 	size_t size = prefix != NULL ? strlen(prefix) : 0;
-
 	return size > 0 && name.size > size && memcmp(name.data, prefix, size) == 0 &&
 	       (prefix[size - 1] == '.' ||
 		       memchr(name.data + size, '.', name.size - size) == NULL);
@@ -546,7 +527,6 @@ static bool find_average(struct fsdp_overview *overview)
 	size_t count = fsdp_module_count(checkpoint), top;
 	uint32_t *of_module = FSDP_TAKE(&overview->arena, of_module, count + 1);
 	bool some = false;
-
 	struct tops tops = { .of_module = of_module };
 	if (of_module == NULL)
 		return false;
@@ -565,7 +545,6 @@ static bool find_average(struct fsdp_overview *overview)
 	}
 	for (uint32_t i = 0; i < fsdp_tensor_count(checkpoint) && !some; i++) {
 		struct fsdp_tensor tensor = fsdp_tensor(checkpoint, i);
-
 		some = (tensor.module == FSDP_NONE ||
 			       fsdp_module(checkpoint, tensor.module).depth <= 1) &&
 		       is_flat_average(name_below(overview, &tops, &tensor, &top));
@@ -637,7 +616,6 @@ bool fsdp_overview_new(const struct fsdp_checkpoint *checkpoint,
 {
 	struct fsdp_overview *overview = calloc(1, sizeof *overview);
 	size_t sums = fsdp_sum_count(checkpoint), ranks;
-
 	if (overview == NULL)
 		return fsdp_fail_memory(ret_error);
 	overview->checkpoint = checkpoint;

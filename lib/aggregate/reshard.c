@@ -56,7 +56,6 @@ struct fsdp_rows fsdp_chunk(struct fsdp_rows rows, uint32_t parts, uint32_t inde
 	int64_t start = (int64_t)fsdp_min(
 		(uint64_t)rows.count, (uint64_t)length * (uint64_t)index);
 	int64_t left = rows.count - start;
-
 	return (struct fsdp_rows){ rows.start + start, left < length ? left : length };
 }
 
@@ -80,10 +79,8 @@ static uint32_t find_cut_dims(const struct fsdp_checkpoint *checkpoint,
 	const struct fsdp_tensor *tensor, uint32_t dims[2])
 {
 	uint32_t count = 0;
-
 	for (uint32_t i = 0; i < tensor->piece_count && count < 2; i++) {
 		struct fsdp_piece piece = fsdp_piece(checkpoint, tensor->first_piece + i);
-
 		for (uint32_t k = 0; piece.sizes != NULL && k < tensor->dims; k++)
 			if (piece.sizes[k] != tensor->shape[k] && count < 2 &&
 				(count == 0 || dims[0] != k))
@@ -96,7 +93,6 @@ void fsdp_note_old_cut(const struct fsdp_checkpoint *checkpoint,
 	const struct fsdp_tensor *param, struct fsdp_old_cuts *cuts)
 {
 	uint32_t dims[2] = { 0, 0 }, count = find_cut_dims(checkpoint, param, dims);
-
 	cuts->some |= fsdp_is_in_parts(checkpoint, param);
 	cuts->along_0 |= count == 1 && dims[0] == 0;
 	cuts->along_one |= count == 1 && dims[0] != 0;
@@ -116,10 +112,8 @@ static bool was_tp_alone(const struct fsdp_old_cuts *old)
 static uint32_t tp_dim_of_name(struct fsdp_span name)
 {
 	struct fsdp_span rest = name;
-
 	while (true) {
 		struct fsdp_span word = fsdp_span_first(rest, '.');
-
 		if (fsdp_span_is_any(word,
 			    "q_proj k_proj v_proj gate_proj up_proj wq wk wv w1 w3 "
 			    "linear_qkv linear_fc1 embed_tokens tok_embeddings "
@@ -172,7 +166,6 @@ struct fsdp_new_cut fsdp_cut_of(const struct fsdp_checkpoint *checkpoint,
 {
 	struct fsdp_new_cut cut = { .tp_dim = FSDP_NONE };
 	uint32_t dims[2] = { 0, 0 }, count;
-
 	if (tensor->dims == 0 ||
 		(tensor->role != FSDP_ROLE_PARAM && tensor->role != FSDP_ROLE_OPTIM))
 		return cut;
@@ -249,7 +242,6 @@ static void hold(struct fsdp_reshard *reshard, size_t cell,
 	const struct fsdp_tensor *tensor, uint64_t numel)
 {
 	uint64_t bytes = fsdp_elements_bytes(tensor->dtype, numel);
-
 	struct fsdp_reshard_rank *rank = &reshard->ranks[cell];
 	fsdp_tally(tensor->role == FSDP_ROLE_OPTIM   ? &rank->optim_bytes
 		   : tensor->role == FSDP_ROLE_OTHER ? &rank->other_bytes
@@ -265,7 +257,6 @@ static bool find_entry(struct fsdp_reshard *reshard, uint32_t param,
 {
 	struct fsdp_tensor tensor = fsdp_tensor(reshard->checkpoint, param);
 	struct fsdp_span name;
-
 	if (tensor.unit == FSDP_NONE || reshard->flats[tensor.unit].shard_numel == 0)
 		return false;
 	*ret_flat = &reshard->flats[tensor.unit];
@@ -293,7 +284,6 @@ static uint64_t in_shard(
 	uint64_t begin = rank * flat->shard_numel, end = begin + flat->shard_numel;
 	uint64_t from = start > begin ? start : begin;
 	uint64_t to = fsdp_min(start + numel, end);
-
 	return from < to ? to - from : 0;
 }
 
@@ -302,7 +292,6 @@ static bool keep_flat(
 {
 	struct flat *flat;
 	struct fsdp_flat_entry entry;
-
 	if (!find_entry(reshard, param, &flat, &entry) || tensor->numel != entry.numel)
 		return false;
 	for (uint32_t i = 0; i < reshard->shards; i++)
@@ -318,13 +307,11 @@ static bool find_flats(struct fsdp_reshard *reshard)
 {
 	const struct fsdp_checkpoint *checkpoint = reshard->checkpoint;
 	size_t count = fsdp_unit_count(checkpoint);
-
 	reshard->flats = calloc(count + 1, sizeof *reshard->flats);
 	if (reshard->flats == NULL)
 		return false;
 	FSDP_EACH(i, (uint32_t)count, flat, &reshard->flats[i]) {
 		struct fsdp_unit unit = fsdp_unit(checkpoint, i);
-
 		if (reshard->options.tp > 1 || reshard->options.shard_dim >= 0 ||
 			!fsdp_unit_flat(checkpoint, i, &flat->facts))
 			continue;
@@ -347,11 +334,9 @@ static bool find_flats(struct fsdp_reshard *reshard)
 static void add_padding(struct fsdp_reshard *reshard)
 {
 	size_t count = fsdp_unit_count(reshard->checkpoint);
-
 	FSDP_EACH(i, count, flat, &reshard->flats[i]) {
 		uint64_t each =
 			flat->item_bytes + (flat->pads_states ? flat->state_bytes : 0);
-
 		for (uint32_t k = 0; flat->shard_numel != 0 && k < reshard->shards; k++) {
 			/* Elements of parameters in a rank's shard; all others are
 			 * padding. */
@@ -380,7 +365,6 @@ static struct fsdp_rows rows_of(const struct fsdp_reshard *reshard,
 	size_t cell)
 {
 	struct fsdp_rows rows = { 0, tensor->shape[dim] };
-
 	if (!cut->is_cut)
 		return rows;
 	if (dim == cut->tp_dim)
@@ -396,7 +380,6 @@ static uint64_t numel_of(const struct fsdp_reshard *reshard,
 	const struct fsdp_tensor *tensor, const struct fsdp_new_cut *cut, size_t cell)
 {
 	uint64_t numel = 1;
-
 	for (uint32_t i = 0; i < tensor->dims; i++)
 		numel *= (uint64_t)rows_of(reshard, tensor, cut, i, cell).count;
 	return numel;
@@ -416,7 +399,6 @@ static bool run_meets(const struct fsdp_piece *piece, const struct fsdp_tensor *
 			       ? tensor->numel / (uint64_t)tensor->shape[0]
 			       : 1;
 	uint64_t begin = (uint64_t)rows.start * row;
-
 	return piece->param_numel > 0 && rows.count > 0 &&
 	       piece->param_start < begin + (uint64_t)rows.count * row &&
 	       begin < piece->param_start + piece->param_numel;
@@ -445,7 +427,6 @@ static void cells_near(const struct fsdp_reshard *reshard,
 	const struct fsdp_piece *piece, size_t ret_range[2])
 {
 	uint32_t tp = reshard->options.tp;
-
 	ret_range[0] = 0;
 	ret_range[1] = reshard->cells;
 	if (!cut->is_cut || cut->tp_dim == cut->dim || piece->is_run ||
@@ -478,14 +459,12 @@ static void read_tensor(struct fsdp_reshard *reshard, const struct fsdp_tensor *
 {
 	bool in_parts = fsdp_is_in_parts(reshard->checkpoint, tensor), some;
 	size_t near[2];
-
 	if (!fsdp_replicas_find(reshard->replicas, tensor, &some, NULL))
 		reshard->failed = true;
 	for (uint32_t i = 0; i < tensor->piece_count && !reshard->failed; i++) {
 		uint32_t index = tensor->first_piece + i;
 		struct fsdp_piece piece = fsdp_piece(reshard->checkpoint, index);
 		uint32_t number = fsdp_replicas_number(reshard->replicas, i);
-
 		/* Replicas are read once. */
 		if (!is_sane(&piece) ||
 			(in_parts ? number != FSDP_NONE && number > 0 : i > 0))
@@ -515,7 +494,6 @@ static void add_tensor(struct fsdp_reshard *reshard, uint32_t index)
 	struct fsdp_tensor tensor = fsdp_tensor(reshard->checkpoint, index);
 	uint32_t param = tensor.role == FSDP_ROLE_OPTIM ? reshard->params[index] : index;
 	struct fsdp_new_cut cut;
-
 	if (!fsdp_tensor_counts(&tensor) || (tensor.flags & FSDP_TENSOR_RANKS_OWN) != 0)
 		return;
 	cut = fsdp_cut_of(reshard->checkpoint, &tensor, &reshard->options, &reshard->old,
@@ -572,12 +550,10 @@ static bool find_params(struct fsdp_reshard *reshard, struct fsdp_error **ret_er
 	uint32_t *params = malloc((count + 1) * sizeof *params);
 	struct fsdp_optimizer_states *states = NULL;
 	bool good = params != NULL;
-
 	reshard->params = calloc(count + 1, sizeof *reshard->params);
 	good = good && reshard->params != NULL;
 	for (uint32_t i = 0; i < count && good; i++) {
 		struct fsdp_tensor tensor = fsdp_tensor(checkpoint, i);
-
 		reshard->params[i] = FSDP_NONE;
 		if (tensor.role == FSDP_ROLE_PARAM)
 			fsdp_note_old_cut(checkpoint, &tensor, &reshard->old);
@@ -603,7 +579,6 @@ static bool find_params(struct fsdp_reshard *reshard, struct fsdp_error **ret_er
 static bool make_bitmap(struct fsdp_reshard *reshard)
 {
 	uint64_t bits;
-
 	reshard->files = fsdp_file_count(reshard->checkpoint);
 	if (!fsdp_mul(reshard->cells, reshard->files, &bits) || bits / 8 >= BITMAP_MOST)
 		return true;
@@ -614,7 +589,6 @@ static bool make_bitmap(struct fsdp_reshard *reshard)
 static bool begin(struct fsdp_reshard *reshard, struct fsdp_error **ret_error)
 {
 	struct fsdp_reshard_options *options = &reshard->options;
-
 	options->copies += options->copies == 0;
 	options->tp += options->tp == 0;
 	if (options->world == 0 || options->world > FSDP_RESHARD_WORLD_MOST ||
@@ -638,7 +612,6 @@ bool fsdp_reshard_new(const struct fsdp_checkpoint *checkpoint,
 {
 	struct fsdp_reshard *reshard = calloc(1, sizeof *reshard);
 	size_t count = fsdp_tensor_count(checkpoint);
-
 	if (reshard == NULL)
 		return fsdp_fail_memory(ret_error);
 	reshard->checkpoint = checkpoint;
@@ -695,7 +668,6 @@ struct fsdp_reshard_rank fsdp_reshard_rank(
 	const struct fsdp_reshard *reshard, uint32_t rank)
 {
 	struct fsdp_reshard_rank facts = reshard->ranks[cell_of(reshard, rank)];
-
 	if (reshard->opened == NULL)
 		facts.files = FSDP_NONE;
 	return facts;
@@ -705,10 +677,8 @@ uint32_t fsdp_reshard_file(
 	const struct fsdp_reshard *reshard, uint32_t rank, uint32_t *position)
 {
 	size_t first = cell_of(reshard, rank) * reshard->files;
-
 	while (reshard->opened != NULL && *position < reshard->files) {
 		size_t bit = first + (*position)++;
-
 		if ((reshard->opened[bit / 8] >> bit % 8 & 1) != 0)
 			return *position - 1;
 	}
@@ -724,7 +694,6 @@ struct fsdp_reshard_cut fsdp_reshard_uneven(
 	const struct fsdp_reshard *reshard, size_t index)
 {
 	const struct uneven *uneven = fsdp_vec_at(&reshard->uneven, index);
-
 	return (struct fsdp_reshard_cut){ uneven->tensor, uneven->cut.dim,
 		uneven->cells * reshard->options.copies };
 }
@@ -734,7 +703,6 @@ bool fsdp_reshard_is_empty(
 {
 	const struct uneven *uneven = fsdp_vec_at(&reshard->uneven, index);
 	struct fsdp_tensor tensor = fsdp_tensor(reshard->checkpoint, uneven->tensor);
-
 	return numel_of(reshard, &tensor, &uneven->cut, cell_of(reshard, rank)) == 0;
 }
 

@@ -17,7 +17,6 @@
 static size_t key_count(const struct fsdp_checkpoint *checkpoint, enum fsdp_group_key by)
 {
 	size_t count = 0;
-
 	switch (by) {
 	case FSDP_BY_RANK:
 		(void)fsdp_checkpoint_ranks(checkpoint, &count);
@@ -42,7 +41,6 @@ static size_t key_count(const struct fsdp_checkpoint *checkpoint, enum fsdp_grou
 static size_t cut_at(struct fsdp_span name, int64_t segments)
 {
 	size_t size = 0;
-
 	if (segments <= 0)
 		return 0;
 	for (; size < name.size; size++)
@@ -58,7 +56,6 @@ static void map_names(
 {
 	struct fsdp_span head = FSDP_SPAN("");
 	uint32_t first = FSDP_NONE;
-
 	for (uint32_t i = 0; i < keys->count; i++) {
 		struct fsdp_span name = fsdp_scratch_name(
 			scratch, keys->checkpoint, fsdp_tensor(keys->checkpoint, i).name);
@@ -80,7 +77,6 @@ static bool map_keys(struct fsdp_keys *keys, struct fsdp_error **ret_error)
 	struct fsdp_budget budget = { .ceiling = UINT64_MAX };
 	struct fsdp_arena arena;
 	struct fsdp_scratch names = { .arena = &arena }, last = { .arena = &arena };
-
 	keys->map = malloc((keys->count + 1) * sizeof *keys->map);
 	if (keys->map == NULL)
 		return fsdp_fail_memory(ret_error);
@@ -111,7 +107,6 @@ bool fsdp_keys_init(struct fsdp_keys *keys, const struct fsdp_checkpoint *checkp
 	enum fsdp_group_key by, int64_t depth, struct fsdp_error **ret_error)
 {
 	size_t ranks;
-
 	*keys = (struct fsdp_keys){ .checkpoint = checkpoint,
 		.by = by,
 		.depth = depth,
@@ -150,7 +145,6 @@ size_t fsdp_keys_of_tensor(
 	const struct fsdp_keys *keys, uint32_t index, const struct fsdp_tensor *tensor)
 {
 	size_t key = FSDP_NONE;
-
 	switch (keys->by) {
 	case FSDP_BY_DTYPE:
 		key = tensor->dtype;
@@ -181,7 +175,6 @@ size_t fsdp_keys_of_tensor(
 size_t fsdp_keys_of_piece(const struct fsdp_keys *keys, uint32_t piece, uint32_t rank)
 {
 	size_t key = FSDP_NONE;
-
 	if (keys->by == FSDP_BY_RANK)
 		key = fsdp_find_sorted(keys->ranks, keys->count, rank);
 	else if (keys->by == FSDP_BY_FILE)
@@ -207,7 +200,6 @@ bool fsdp_sums_new(const struct fsdp_checkpoint *checkpoint, enum fsdp_group_key
 {
 	struct fsdp_keys keys;
 	struct fsdp_sums *sums;
-
 	if (!fsdp_keys_init(&keys, checkpoint, by, depth, ret_error)) {
 		fsdp_keys_done(&keys);
 		return false;
@@ -238,7 +230,6 @@ static void add(struct fsdp_sums *sums, size_t group, uint32_t tensor,
 	const struct fsdp_addend *part)
 {
 	struct fsdp_group *sum = &sums->groups[group].sum;
-
 	if (sums->groups[group].last_tensor != tensor)
 		sum->tensors++;
 	sums->groups[group].last_tensor = tensor;
@@ -249,7 +240,6 @@ void fsdp_sums_add(struct fsdp_sums *sums, uint32_t index,
 	const struct fsdp_tensor *tensor, fsdp_piece_filter *takes, void *context)
 {
 	struct fsdp_addend part = fsdp_addend_of_tensor(tensor);
-
 	if (fsdp_keys_of_pieces(&sums->keys)) {
 		/* Where a piece is stored is looked at only where it matters: that is
 		 * most of the cost. */
@@ -280,7 +270,6 @@ size_t fsdp_sums_group_of(
 void fsdp_sums_add_counted(struct fsdp_sums *sums, const struct fsdp_sum *sum)
 {
 	size_t group = sums->count - 1;
-
 	if (sums->keys.by == FSDP_BY_DTYPE && sum->dtype < group)
 		group = sum->dtype;
 	if (sums->keys.by == FSDP_BY_ROLE && (size_t)sum->role < group)
@@ -307,7 +296,6 @@ struct fsdp_group fsdp_sums_group(const struct fsdp_sums *sums, size_t index)
 struct fsdp_balance fsdp_sums_balance(const struct fsdp_sums *sums)
 {
 	struct fsdp_balance balance = { .groups = sums->count - 1 };
-
 	for (size_t i = 0; i + 1 < sums->count; i++) {
 		uint64_t bytes = sums->groups[i].sum.bytes;
 		if (bytes > balance.most || i == 0) {
@@ -348,7 +336,6 @@ struct adding {
 static uint64_t extent(const struct fsdp_tensor *tensor, const struct fsdp_piece *piece)
 {
 	uint64_t last = 0;
-
 	if (piece->strides == NULL)
 		return tensor->numel;
 	for (uint32_t i = 0; i < piece->dims && i < tensor->dims; i++) {
@@ -370,7 +357,6 @@ static bool find_view(
 	struct adding *adding, const struct fsdp_tensor *tensor, struct seen *ret_view)
 {
 	uint64_t item = fsdp_dtype(tensor->dtype)->storage_bytes, length, start;
-
 	if (tensor->piece_count != 1)
 		return false;
 	struct fsdp_piece piece = fsdp_piece(adding->checkpoint, tensor->first_piece);
@@ -388,7 +374,6 @@ static bool find_view(
 static uint32_t storage_of(struct adding *adding, uint32_t index)
 {
 	uint32_t at = index;
-
 	if (adding->storages[index] != FSDP_NONE)
 		return adding->storages[index];
 	do {
@@ -407,7 +392,6 @@ static void add_tensor(struct adding *adding, uint32_t index)
 	bool again = adding->named[name];
 	struct fsdp_total *total = adding->total;
 	struct seen view = { 0 };
-
 	fsdp_tally(&total->numel, tensor.numel);
 	fsdp_tally(&total->bytes, tensor.bytes);
 	total->shared += (again && !alone) || spread;
@@ -431,7 +415,6 @@ bool fsdp_storage_total(const struct fsdp_checkpoint *checkpoint, const uint32_t
 	size_t all = fsdp_tensor_count(checkpoint);
 	struct adding adding = { .checkpoint = checkpoint, .total = ret_total };
 	bool good;
-
 	*ret_total = (struct fsdp_total){ 0 };
 	adding.named = calloc(all + 1, sizeof *adding.named);
 	adding.storages = malloc((all + 1) * sizeof *adding.storages);
@@ -496,7 +479,6 @@ static uint64_t share_of_unit(
 	const struct fsdp_rank_bytes *shares, const struct fsdp_tensor *tensor)
 {
 	uint32_t ranks = 0;
-
 	if (tensor->unit != FSDP_NONE)
 		ranks = fsdp_unit(shares->checkpoint, tensor->unit).shard_world_size;
 	if (ranks == 0 || ranks == FSDP_NONE)
@@ -513,7 +495,6 @@ static uint64_t rank_bytes(
 	const struct fsdp_checkpoint *checkpoint = shares->checkpoint;
 	uint64_t most = 0;
 	bool known = false;
-
 	for (uint32_t i = 0; i < tensor->piece_count; i++) {
 		uint32_t index = tensor->first_piece + i, rank;
 		uint64_t numel = fsdp_piece_numel(checkpoint, index, &rank);
@@ -530,7 +511,6 @@ static uint64_t rank_bytes(
 static void add_module(struct fsdp_rank_bytes *shares, uint32_t index)
 {
 	struct fsdp_module module = fsdp_module(shares->checkpoint, index);
-
 	for (uint32_t i = 0; i < module.tensor_count; i++) {
 		uint32_t tensor = fsdp_module_tensor(shares->checkpoint, &module, i);
 		struct fsdp_tensor facts = fsdp_tensor(shares->checkpoint, tensor);
@@ -571,7 +551,6 @@ bool fsdp_rank_bytes_new(const struct fsdp_checkpoint *checkpoint,
 	size_t count = fsdp_module_count(checkpoint);
 	struct fsdp_rank_bytes *shares =
 		calloc(1, sizeof *shares + count * sizeof *shares->modules);
-
 	if (shares == NULL)
 		return fsdp_fail_memory(ret_error);
 	shares->checkpoint = checkpoint;

@@ -31,7 +31,6 @@ static void add(struct fsdp_pivot *crossed, size_t first, size_t second, uint32_
 	const struct fsdp_addend *part)
 {
 	struct entry *entry = &crossed->entries[crossed->count++];
-
 	*entry = (struct entry){ .keys = { first, second }, .tensor = tensor };
 	fsdp_addend_tally(&entry->sum, part);
 }
@@ -45,18 +44,15 @@ static void add_tensor(struct fsdp_pivot *crossed, uint32_t index, bool of_piece
 	struct fsdp_addend part = fsdp_addend_of_tensor(&tensor);
 	bool counts = fsdp_tensor_has_bytes(checkpoint, index, &tensor);
 	size_t of_tensor[2], keys[2];
-
 	for (size_t i = 0; i < 2; i++)
 		of_tensor[i] = fsdp_keys_of_tensor(&crossed->keys[i], index, &tensor);
 	if (!of_pieces)
 		add(crossed, of_tensor[0], of_tensor[1], index, &part);
 	for (uint32_t i = 0; of_pieces && i < tensor.piece_count; i++) {
 		uint32_t at = tensor.first_piece + i, rank;
-
 		part = fsdp_addend_of_piece(checkpoint, &tensor, at, counts, &rank);
 		if (takes != NULL) {
 			struct fsdp_piece piece = fsdp_piece(checkpoint, at);
-
 			if (!takes(context, &piece))
 				continue;
 		}
@@ -77,7 +73,6 @@ bool fsdp_pivot_new(const struct fsdp_checkpoint *checkpoint,
 	struct fsdp_pivot *crossed = calloc(1, sizeof *crossed);
 	bool good = true, of_pieces = false;
 	size_t most = count;
-
 	if (crossed == NULL)
 		return fsdp_fail_memory(ret_error);
 	crossed->checkpoint = checkpoint;
@@ -141,7 +136,6 @@ struct fsdp_group fsdp_pivot_group(
 	const struct fsdp_pivot *crossed, size_t index, uint32_t *ret_second)
 {
 	struct fsdp_group group = { .key = FSDP_NONE };
-
 	*ret_second = FSDP_NONE;
 	if (index >= crossed->count)
 		return group;
@@ -160,7 +154,6 @@ static bool find_declared(const struct fsdp_checkpoint *checkpoint, struct fsdp_
 	struct fsdp_scratch *scratch, uint32_t *ret_tensor)
 {
 	size_t count = fsdp_value_count(checkpoint);
-
 	for (uint32_t i = 0; i < count && !scratch->failed; i++) {
 		struct fsdp_value value = fsdp_value(checkpoint, i);
 		if (value.token_count != 1 || value.tokens->kind != FSDP_TOKEN_TEXT)
@@ -180,7 +173,6 @@ static bool find_declared(const struct fsdp_checkpoint *checkpoint, struct fsdp_
 static bool declares_tied(const struct fsdp_checkpoint *checkpoint)
 {
 	size_t count = fsdp_setting_count(checkpoint);
-
 	FSDP_EACH(i, (uint32_t)count, setting, fsdp_setting(checkpoint, i))
 		if (setting.value.kind == FSDP_TOKEN_BOOL && setting.value.integer != 0 &&
 			fsdp_span_is(setting.key, "tie_word_embeddings"))
@@ -197,7 +189,6 @@ static bool find_embedding(const struct fsdp_checkpoint *checkpoint,
 		"embed_tokens.weight wte.weight word_embeddings.weight "
 		"tok_embeddings.weight shared.weight embed_in.weight";
 	size_t count = fsdp_tensor_count(checkpoint);
-
 	if (!fsdp_span_ends_any(name, HEADS) || !declares_tied(checkpoint))
 		return false;
 	for (uint32_t i = 0; i < count && !scratch->failed; i++) {
@@ -221,7 +212,6 @@ bool fsdp_tied_weights_find(const struct fsdp_checkpoint *checkpoint,
 	struct fsdp_arena arena;
 	struct fsdp_scratch scratch = { .arena = &arena };
 	struct fsdp_tied_weights tie = { .tensor = FSDP_NONE };
-
 	fsdp_arena_init_lean(&arena, &budget);
 	tie.declared = find_declared(checkpoint, name, &scratch, &tie.tensor);
 	if (!tie.declared)
@@ -260,7 +250,6 @@ static int compare_positions(const struct question *question, uint32_t a, uint32
 	uint32_t first = question->tensor->first_piece;
 	struct fsdp_piece left = fsdp_piece(question->checkpoint, first + a),
 			  right = fsdp_piece(question->checkpoint, first + b);
-
 	/* Boxes in the order of their first elements, a whole tensor as the box that it
 	 * is. */
 	const struct fsdp_tensor *tensor = question->tensor;
@@ -287,7 +276,6 @@ static int by_place(const void *a, const void *b, void *context)
 {
 	uint32_t left = *(const uint32_t *)a, right = *(const uint32_t *)b;
 	int order = compare_positions(context, left, right);
-
 	return order != 0 ? order : compare_numbers(left, right);
 }
 
@@ -295,7 +283,6 @@ static bool has_elements(const struct question *question, uint32_t position)
 {
 	struct fsdp_piece piece = fsdp_piece(
 		question->checkpoint, question->tensor->first_piece + position);
-
 	if (piece.is_run)
 		return piece.param_numel != 0;
 	for (uint32_t i = 0; piece.sizes != NULL && i < piece.dims; i++)
@@ -309,7 +296,6 @@ static bool number_them(struct fsdp_replicas *replicas, const struct question *q
 	uint32_t count = question->tensor->piece_count, number = 0;
 	uint32_t *order = replicas->order;
 	bool some = false;
-
 	for (uint32_t i = 0; i < count; i++)
 		order[i] = i;
 	qsort_r(order, count, sizeof *order, by_place, (void *)(uintptr_t)question);
@@ -330,7 +316,6 @@ bool fsdp_replicas_new(const struct fsdp_checkpoint *checkpoint,
 	struct fsdp_replicas **ret_replicas, struct fsdp_error **ret_error)
 {
 	struct fsdp_replicas *replicas = calloc(1, sizeof *replicas);
-
 	if (replicas == NULL)
 		return fsdp_fail_memory(ret_error);
 	replicas->checkpoint = checkpoint;
@@ -359,7 +344,6 @@ bool fsdp_replicas_find(struct fsdp_replicas *replicas, const struct fsdp_tensor
 {
 	const struct question question = { replicas->checkpoint, tensor };
 	bool apart = true;
-
 	for (uint32_t i = 1; i < tensor->piece_count && apart; i++)
 		apart = compare_positions(&question, i - 1, i) < 0;
 	replicas->count = 0;
@@ -416,7 +400,6 @@ static uint64_t extent(
 	const int64_t *sizes = piece->sizes != NULL ? piece->sizes : tensor->shape;
 	uint32_t dims = piece->sizes != NULL ? piece->dims : tensor->dims;
 	uint64_t elements = 1;
-
 	if (numel == 0 || piece->strides == NULL || piece->is_run)
 		return numel;
 	for (uint32_t i = 0; i < dims; i++) {
@@ -433,7 +416,6 @@ static void set_range(
 	struct view *view, uint64_t item, uint64_t first_element, uint64_t elements)
 {
 	uint64_t size;
-
 	if (!fsdp_mul(first_element, item, &view->begin))
 		view->begin = FSDP_UNKNOWN;
 	if (!fsdp_mul(elements, item, &size))
@@ -454,7 +436,6 @@ bool fsdp_unused_new(const struct fsdp_checkpoint *checkpoint,
 {
 	size_t pieces = fsdp_piece_count(checkpoint), room = pieces + 1;
 	struct fsdp_unused *waste = calloc(1, sizeof *waste);
-
 	if (waste == NULL)
 		return fsdp_fail_memory(ret_error);
 	waste->checkpoint = checkpoint;
@@ -531,7 +512,6 @@ static int by_loss(const void *a, const void *b)
 	const struct fsdp_unused_row *left = a, *right = b;
 	uint64_t left_lost = left->stored_bytes - left->used_bytes;
 	uint64_t right_lost = right->stored_bytes - right->used_bytes;
-
 	if (left_lost != right_lost)
 		return left_lost > right_lost ? -1 : 1;
 	return (left->first_view > right->first_view) -

@@ -88,7 +88,6 @@ static const struct {
 static enum affected_part part_of(const struct fsdp_finding *finding)
 {
 	enum affected_part part = PART_TENSOR;
-
 	for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++)
 		if (fsdp_rule(rows[i].rule) == finding->rule)
 			part = rows[i].part;
@@ -108,7 +107,6 @@ static enum affected_part part_of(const struct fsdp_finding *finding)
 static uint64_t end_of(uint64_t begin, uint64_t length)
 {
 	uint64_t end;
-
 	return begin == FSDP_UNKNOWN || length == FSDP_UNKNOWN ||
 			       __builtin_add_overflow(begin, length, &end)
 		       ? FSDP_UNKNOWN
@@ -121,7 +119,6 @@ static bool is_stored_once(
 	const struct fsdp_checkpoint *checkpoint, const struct fsdp_tensor *tensor)
 {
 	uint64_t stored = 0;
-
 	for (uint32_t i = 0; i < tensor->piece_count; i++)
 		fsdp_tally(&stored, fsdp_piece_numel(checkpoint, tensor->first_piece + i,
 					    &(uint32_t){ 0 }));
@@ -135,7 +132,6 @@ static uint64_t bytes_of(
 {
 	const struct fsdp_checkpoint *checkpoint = affected->checkpoint;
 	uint32_t rank;
-
 	if (!content->is_piece)
 		return 0;
 	struct fsdp_tensor tensor = fsdp_tensor(checkpoint, content->number);
@@ -153,10 +149,8 @@ static struct fsdp_content content_of(
 	const struct fsdp_checkpoint *checkpoint, uint32_t id)
 {
 	uint32_t pieces = (uint32_t)fsdp_piece_count(checkpoint);
-
 	if (id >= pieces) {
 		struct fsdp_value value = fsdp_value(checkpoint, id - pieces);
-
 		return (struct fsdp_content){
 			.id = id,
 			.number = (uint32_t)fsdp_tensor_count(checkpoint) + id - pieces,
@@ -194,7 +188,6 @@ static void note_all(struct fsdp_affected *affected)
 	const struct fsdp_checkpoint *checkpoint = affected->checkpoint;
 	uint32_t pieces = (uint32_t)fsdp_piece_count(checkpoint);
 	size_t tensors = fsdp_tensor_count(checkpoint);
-
 	FSDP_EACH(i, (uint32_t)tensors, tensor, fsdp_tensor(checkpoint, i))
 		FSDP_EACH(k, tensor.piece_count, index, tensor.first_piece + k)
 			note(affected, fsdp_piece(checkpoint, index).file, index);
@@ -211,7 +204,6 @@ static bool list_contents(struct fsdp_affected *affected)
 	size_t files = fsdp_file_count(checkpoint);
 	size_t names = tensors + fsdp_value_count(checkpoint);
 	uint32_t *ids;
-
 	affected->ends = FSDP_TAKE(affected->arena, affected->ends, files + 1);
 	affected->seen = FSDP_TAKE(affected->arena, affected->seen, names + 1);
 	affected->once = FSDP_TAKE(affected->arena, affected->once, tensors + 1);
@@ -276,7 +268,6 @@ static bool add_name(
 					 : fsdp_value(checkpoint, number - tensors).name;
 	size_t size = fsdp_name_write(checkpoint, name, NULL, 0);
 	char *text = fsdp_arena_take(affected->arena, size + 1, 1);
-
 	if (text == NULL)
 		return false;
 	fsdp_name_write(checkpoint, name, text, size);
@@ -291,12 +282,10 @@ static bool gather(struct fsdp_affected *affected, struct fsdp_finding *finding,
 {
 	size_t first = file == FSDP_NONE || file == 0 ? 0 : affected->ends[file - 1];
 	size_t end = file == FSDP_NONE ? affected->count : affected->ends[file];
-
 	affected->work += end - first;
 	for (size_t i = first; i < end; i++) {
 		struct fsdp_content content =
 			content_of(affected->checkpoint, affected->ids[i]);
-
 		if (!suffers(&content, finding, part, file_size))
 			continue;
 		fsdp_tally(bytes, bytes_of(affected, &content));
@@ -317,7 +306,6 @@ static uint32_t file_of(const struct fsdp_affected *affected,
 	const struct fsdp_finding *finding, uint64_t *ret_size)
 {
 	const struct fsdp_checkpoint *checkpoint = affected->checkpoint;
-
 	for (uint32_t i = 0;
 		finding->file.data != NULL && i < fsdp_file_count(checkpoint); i++) {
 		struct fsdp_file file = fsdp_file(checkpoint, i);
@@ -337,14 +325,12 @@ static bool gather_files(struct fsdp_affected *affected, struct fsdp_finding *al
 	struct fsdp_span *names =
 		FSDP_TAKE(affected->arena, names, FSDP_AFFECTED_KEPT + 1);
 	uint64_t bytes = part == PART_SHARDS ? FSDP_UNKNOWN : 0;
-
 	if (names == NULL || (affected->ids == NULL && !list_contents(affected)))
 		return false;
 	affected->question++;
 	for (; index != SIZE_MAX; index = next[index]) {
 		uint32_t file = FSDP_NONE;
 		uint64_t size = 0;
-
 		if (part != PART_SHARDS) {
 			file = file_of(affected, &all[index], &size);
 			affected->work += fsdp_file_count(affected->checkpoint);
@@ -368,7 +354,6 @@ static bool gather_tensors(struct fsdp_affected *affected, struct fsdp_finding *
 	struct fsdp_span *names =
 		FSDP_TAKE(affected->arena, names, FSDP_AFFECTED_KEPT + 1);
 	uint64_t bytes = 0;
-
 	if (names == NULL)
 		return false;
 	finding->affected = names;
@@ -391,7 +376,6 @@ static bool fill_affected(struct fsdp_affected *affected, struct fsdp_finding *a
 {
 	struct fsdp_finding *finding = &all[index];
 	enum affected_part part = part_of(finding);
-
 	if (part == PART_TENSOR && next[index] != SIZE_MAX)
 		return gather_tensors(affected, all, next, index);
 	if (part == PART_NONE || finding->affected_count > 0 ||
@@ -414,7 +398,6 @@ static bool fill_affected(struct fsdp_affected *affected, struct fsdp_finding *a
 static bool joins(const struct fsdp_finding *finding, const struct fsdp_finding *before)
 {
 	bool is_joined = false, is_gap = finding->rule == fsdp_rule(FSDP_RULE_CHUNK_GAP);
-
 	for (size_t i = 0; i < FSDP_COUNT(rows); i++)
 		is_joined |=
 			fsdp_rule(rows[i].rule) == finding->rule && rows[i].is_joined;
@@ -519,7 +502,6 @@ static bool has_pickles(const struct fsdp_checkpoint *checkpoint)
 	for (uint32_t i = 0; i < fsdp_file_count(checkpoint); i++) {
 		struct fsdp_span path = fsdp_file(checkpoint, i).path;
 		struct fsdp_span end = fsdp_span_last(path, '.');
-
 		if (end.size < path.size &&
 			fsdp_span_is_any(end, "bin ckpt distcp pkl pt pth"))
 			return true;
@@ -532,7 +514,6 @@ unsigned fsdp_subjects_of(const struct fsdp_checkpoint *checkpoint)
 	const char *family = fsdp_checkpoint_format(checkpoint).family;
 	unsigned subjects = ~(unsigned)(PLAN | OPTIM);
 	struct fsdp_plan_facts plan;
-
 	for (size_t i = 0; family != NULL && i < FSDP_COUNT(families); i++)
 		if (strcmp(families[i].family, family) == 0)
 			subjects = families[i].subjects;
@@ -600,7 +581,6 @@ static struct fsdp_rule_result before_any_check(
 	};
 	const struct fsdp_rule *rule = fsdp_rule(index);
 	struct fsdp_rule_result result = { .rule = rule };
-
 	if (!fsdp_rule_applies(rule, subjects)) {
 		result.status = FSDP_STATUS_NOT_APPLICABLE;
 	} else if (rule->level > options->level && rule->level != FSDP_LEVEL_ANY) {
@@ -661,7 +641,6 @@ static bool gather_findings(struct fsdp_audit *audit,
 	size_t *next = FSDP_TAKE(&audit->arena, next, found + bytes + own + 1);
 	size_t last[FSDP_RULE_COUNT], kept = 0;
 	bool *joined = FSDP_TAKE(&audit->arena, joined, found + bytes + own + 1);
-
 	audit->all = FSDP_TAKE(&audit->arena, audit->all, found + bytes + own + 1);
 	if (audit->all == NULL || next == NULL || joined == NULL)
 		return false;
@@ -679,7 +658,6 @@ static bool gather_findings(struct fsdp_audit *audit,
 		size_t *before =
 			&last[rule == FSDP_RULE_RESUME_PART ? FSDP_RULE_RANK_MISSING
 							    : rule];
-
 		next[i] = SIZE_MAX;
 		joined[i] = *before != SIZE_MAX &&
 			    joins(&audit->all[i], &audit->all[*before]);
@@ -739,7 +717,6 @@ void fsdp_check_keep(
 {
 	size_t count = kept->count;
 	struct fsdp_span *names = kept->names;
-
 	if (count < FSDP_AFFECTED_KEPT) {
 		/* They double from eight on. */
 		if (count == 0 || (count >= 8 && (count & (count - 1)) == 0)) {
@@ -762,7 +739,6 @@ void fsdp_check_report(struct fsdp_checking *checking, enum fsdp_rule_index rule
 	struct fsdp_span tensor, const char *format, ...)
 {
 	va_list arguments;
-
 	va_start(arguments, format);
 	fsdp_find_list(checking->findings, rule,
 		FSDP_PLACE(.tensor = tensor, .affected = &tensor, .affected_count = 1),
@@ -775,7 +751,6 @@ static bool run_checks(struct fsdp_audit *audit, const struct fsdp_checkpoint *c
 {
 	const char *family = fsdp_checkpoint_format(checkpoint).family;
 	bool good = true;
-
 	for (size_t i = 0; i < CHECK_COUNT && good; i++) {
 		struct fsdp_arena arena;
 		struct fsdp_checking checking = {
@@ -790,7 +765,6 @@ static bool run_checks(struct fsdp_audit *audit, const struct fsdp_checkpoint *c
 			.results = audit->results,
 			.ret_error = ret_error,
 		};
-
 		if (!is_due(checks[i], options->level))
 			continue;
 		fsdp_arena_init(&arena, &audit->budget);
@@ -811,7 +785,6 @@ bool fsdp_audit_new(const struct fsdp_checkpoint *checkpoint,
 	struct fsdp_audit *audit = calloc(1, sizeof *audit);
 	unsigned subjects = fsdp_subjects_of(checkpoint);
 	bool known, good;
-
 	if (audit == NULL)
 		return fsdp_fail_memory(ret_error);
 	known = fsdp_limits_choose(

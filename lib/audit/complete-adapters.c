@@ -34,7 +34,6 @@ report_affected(struct model *model, const struct affected *affected,
 	enum fsdp_rule_index rule, const char *next, const char *format, ...)
 {
 	va_list arguments;
-
 	va_start(arguments, format);
 	fsdp_find_list(model->findings, rule,
 		FSDP_PLACE(.file = rule == FSDP_RULE_CONFIG_MISMATCH
@@ -59,7 +58,6 @@ static struct fsdp_span rename_segment(
 		memmem(stored.data, stored.size, segment, strlen(segment));
 	size_t size = strlen(segment), more = strlen(other), before;
 	unsigned char *text = MODEL_TAKE(model, text, stored.size + more);
-
 	if (text == NULL || place == NULL)
 		return FSDP_SPAN("");
 	before = (size_t)(place - stored.data);
@@ -80,7 +78,6 @@ static void check_pairs(struct model *model, uint32_t tensor)
 	for (size_t i = 0; i < FSDP_COUNT(pairs); i++) {
 		const char *segment = pairs[i][0], *other = pairs[i][1];
 		uint32_t module = parent_of(model, find_node(model, tensor, segment));
-
 		if (lacks(model, module, other))
 			fsdp_complete_report_lacking(model, tensor, module,
 				fsdp_span_text(other),
@@ -116,7 +113,6 @@ static void check_all_pairs(struct model *model)
 			 * name of its own below it: others show how this release stores
 			 * it. */
 			uint32_t module = parent_of(model, find_node(model, i, "lora_A"));
-
 			if (!lacks(model, module, MAGNITUDE))
 				continue;
 			struct fsdp_span missing =
@@ -138,7 +134,6 @@ static bool has_rank(const struct model *model, uint64_t *ret_rank)
 {
 	uint32_t adapter = model->adapter;
 	struct fsdp_span type = fsdp_complete_get_text(model, adapter, "peft_type");
-
 	return (type.size == 0 || fsdp_span_is(type, "LORA")) &&
 	       fsdp_complete_get_value(model, adapter, "rank_pattern").count == 0 &&
 	       fsdp_complete_get_value(model, adapter, "target_parameters").kind ==
@@ -150,7 +145,6 @@ static bool has_rank(const struct model *model, uint64_t *ret_rank)
 static int64_t rank_of(const struct model *model, uint32_t index)
 {
 	struct fsdp_tensor tensor = tensor_at(model, index);
-
 	if (tensor.dims < 2 || tensor.numel == 0)
 		return -1;
 	for (size_t i = 0; i < 4; i++)
@@ -163,7 +157,6 @@ static int64_t rank_of(const struct model *model, uint32_t index)
 static bool is_cut(const struct model *model, uint32_t index, uint64_t rank)
 {
 	struct fsdp_tensor tensor = tensor_at(model, index);
-
 	return tensor.dims > 2 && tensor.shape[1] > 0 &&
 	       rank % (uint64_t)tensor.shape[1] == 0 &&
 	       find_node(model, index, "lora_B") != FSDP_NONE;
@@ -175,7 +168,6 @@ static bool is_transposed(const struct model *model, uint32_t index, uint64_t ra
 {
 	struct fsdp_tensor tensor = tensor_at(model, index);
 	bool is_first = find_node(model, index, "lora_A") != FSDP_NONE;
-
 	return tensor.dims == 2 && (uint64_t)tensor.shape[is_first] == rank;
 }
 
@@ -184,7 +176,6 @@ static uint32_t find_other(const struct model *model, uint32_t index)
 {
 	for (size_t i = 0; i < FSDP_COUNT(pairs); i++) {
 		uint32_t node = find_node(model, index, pairs[i][0]), other;
-
 		if (node == FSDP_NONE)
 			continue;
 		other = child_of(model, parent_of(model, node), pairs[i][1]);
@@ -201,7 +192,6 @@ static bool is_of_old_peft(const struct model *model)
 {
 	struct fsdp_token value =
 		fsdp_complete_get_value(model, model->adapter, "enable_lora");
-
 	return value.kind == FSDP_TOKEN_LIST && value.count > 0;
 }
 
@@ -215,7 +205,6 @@ static enum rank_fault fault_of(
 {
 	uint32_t other = find_other(model, index);
 	int64_t whole = other != FSDP_NONE ? rank_of(model, other) : -1;
-
 	if (is_transposed(model, index, rank) &&
 		(other == FSDP_NONE || whole == (int64_t)rank ||
 			is_transposed(model, other, rank)))
@@ -236,12 +225,10 @@ static void check_rank(struct model *model)
 	char next[160] = "";
 	uint64_t rank;
 	size_t of = 0, all;
-
 	if (!has_rank(model, &rank))
 		return;
 	for (uint32_t i = 0; i < model->tensor_count; i++) {
 		int64_t r = model->folded[i] != FSDP_NONE ? rank_of(model, i) : -1;
-
 		of += r > 0;
 		if (r <= 0 || (uint64_t)r == rank || is_cut(model, i, rank))
 			continue;
@@ -306,7 +293,6 @@ static void check_flat(struct model *model)
 {
 	struct affected flat = { 0 };
 	size_t of = 0;
-
 	FSDP_EACH(i, model->tensor_count, tensor, tensor_at(model, i)) {
 		if (!is_matrix(model, i))
 			continue;
@@ -386,7 +372,6 @@ static bool is_module(const struct model *model, struct fsdp_span word)
 {
 	for (uint32_t i = 1; i < model->names.list.count; i++) {
 		struct fsdp_span rest = word;
-
 		for (uint32_t name = i; rest.size != 0 && name != 0 && name != FSDP_NONE;
 			name = parent_of(model, name)) {
 			struct fsdp_span last = fsdp_span_last(rest, '.');
@@ -415,7 +400,6 @@ static void check_words(struct model *model, const char *key, enum fsdp_severity
 	uint32_t list = fsdp_complete_get(model, model->adapter, key), end;
 	uint32_t matched = 0, looked_at = 0;
 	char room[FSDP_SHOWN];
-
 	if (list == FSDP_NONE || setting_at(model, list).value.kind != FSDP_TOKEN_LIST ||
 		setting_at(model, list).value.count > WORDS_MOST)
 		return;
@@ -426,7 +410,6 @@ static void check_words(struct model *model, const char *key, enum fsdp_severity
 		return;
 	for (uint32_t i = list + 1; i < end; i = setting_at(model, i).end) {
 		struct fsdp_span word = setting_at(model, i).value.text;
-
 		if (!is_module(model, word) && !is_other_head(model, word))
 			fsdp_find(model->findings, FSDP_RULE_CONFIG_MISMATCH,
 				FSDP_PLACE(.file = config_file(model, model->adapter),
@@ -440,7 +423,6 @@ static void check_words(struct model *model, const char *key, enum fsdp_severity
 static void check_layer(struct model *model, int64_t number)
 {
 	const struct stack *stack = NULL;
-
 	for (size_t i = 0; i < model->stack_count && stack == NULL; i++)
 		if (model->stacks[i].is_deep && !model->stacks[i].is_inner)
 			stack = &model->stacks[i];
@@ -458,7 +440,6 @@ static void check_layer(struct model *model, int64_t number)
 static void check_transformed(struct model *model)
 {
 	uint32_t list = fsdp_complete_get(model, model->adapter, "layers_to_transform");
-
 	if (list == FSDP_NONE || setting_at(model, list).value.count > WORDS_MOST * 16)
 		return;
 	for (uint32_t i = list; i < setting_at(model, list).end; i++)
@@ -473,7 +454,6 @@ static void check_transformed(struct model *model)
 static bool is_wrapped(const struct model *model, uint32_t index)
 {
 	uint32_t node = find_node(model, index, "lora_A"), module;
-
 	if (node == FSDP_NONE)
 		node = find_node(model, index, "lora_a");
 	module = parent_of(model, node);
@@ -488,7 +468,6 @@ static void check_unmerged(struct model *model)
 	bool is_model = strncmp(model->family, "hf", 2) == 0;
 	struct affected affected = { 0 };
 	int64_t rank = 0;
-
 	FSDP_EACH(i, model->tensor_count, tensor, tensor_at(model, i)) {
 		if (tensor.dims != 2 || !is_wrapped(model, i))
 			continue;
@@ -518,7 +497,6 @@ static void check_conventions(struct model *model)
 {
 	struct affected down = { 0 };
 	size_t pairs_of_peft = 0;
-
 	for (uint32_t i = 0; i < model->tensor_count; i++) {
 		pairs_of_peft += find_node(model, i, "lora_A") != FSDP_NONE;
 		if (find_node(model, i, "lora_down") != FSDP_NONE)

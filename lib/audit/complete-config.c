@@ -117,7 +117,6 @@ static const struct stack *find_largest(
 	const struct model *model, const struct layer_choice *choice)
 {
 	const struct stack *largest = NULL;
-
 	FSDP_EACH(i, model->stack_count, stack, &model->stacks[i])
 		if (is_chosen(model, stack, choice) &&
 			(largest == NULL || stack->record_count > largest->record_count))
@@ -132,10 +131,8 @@ static const struct stack *find_stack(const struct model *model,
 {
 	const struct stack *largest = find_largest(model, choice);
 	size_t alike = 0;
-
 	for (size_t i = 0; i < model->stack_count && largest != NULL; i++) {
 		const struct stack *stack = &model->stacks[i];
-
 		if (!is_chosen(model, stack, choice) ||
 			(uint64_t)stack->record_count * 4 < largest->record_count)
 			continue;
@@ -154,7 +151,6 @@ enum { NAMED_MOST = 64 };
 static const struct stack_element *fullest(const struct stack *stack)
 {
 	const struct stack_element *best = &stack->elements[0];
-
 	for (uint32_t i = 1; i < stack->element_count; i++)
 		if (stack->elements[i].count > best->count)
 			best = &stack->elements[i];
@@ -167,7 +163,6 @@ static struct fsdp_span name_layer(
 {
 	const struct name_record *record = &fullest(stack)->records[0];
 	struct fsdp_span name = fsdp_complete_name_with(model, record, number);
-
 	for (size_t i = record->at; i < name.size; i++)
 		if (name.data[i] == '.')
 			return fsdp_span(name.data, i);
@@ -182,7 +177,6 @@ static void report_layers(struct model *model, const struct stack *stack, const 
 	const struct stack_element *like = fullest(stack);
 	char which[64];
 	size_t named = 0;
-
 	if (model->is_silent)
 		return;
 	snprintf(which, sizeof which, count == 1 ? "layer %u is" : "layers %u-%llu are",
@@ -206,7 +200,6 @@ static void report_layers(struct model *model, const struct stack *stack, const 
 static uint64_t count_predictions(const struct model *model)
 {
 	uint64_t sum = 0;
-
 	FSDP_EACH(i, model->setting_count, setting, setting_at(model, i))
 		if (setting.value.kind == FSDP_TOKEN_INTEGER &&
 			setting.value.integer > 0 &&
@@ -219,7 +212,6 @@ static bool have_same_members(
 	const struct stack_element *a, const struct stack_element *b)
 {
 	bool same = a->count == b->count;
-
 	for (uint32_t i = 0; same && i < a->count; i++)
 		same = a->records[i].member == b->records[i].member;
 	return same;
@@ -231,7 +223,6 @@ static void check_surplus(
 {
 	const struct stack_element *last = &stack->elements[stack->element_count - 1];
 	bool is_like_due = false;
-
 	for (uint32_t i = 0; i < stack->element_count; i++)
 		is_like_due |= stack->elements[i].number < due &&
 			       have_same_members(last, &stack->elements[i]);
@@ -254,7 +245,6 @@ static void check_count(struct model *model, const struct layer_choice *choice,
 {
 	uint64_t due;
 	const char *key = find_due(model, object, choice, &due);
-
 	if (key == NULL)
 		return;
 	const struct stack *stack = find_stack(model, choice, object, due);
@@ -273,12 +263,10 @@ static void check_vision_layers(struct model *model)
 {
 	uint32_t end = 0, object = FSDP_NONE;
 	uint64_t unused = 0;
-
 	FSDP_EACH(i, model->setting_count, setting, setting_at(model, i)) {
 		int64_t layer = setting.value.kind == FSDP_TOKEN_INTEGER
 					? setting.value.integer
 					: 0;
-
 		if (object == FSDP_NONE && setting.value.kind == FSDP_TOKEN_DICT &&
 			fsdp_span_is(setting.key, "vision_config"))
 			object = i;
@@ -297,14 +285,12 @@ static void check_no_layers(struct model *model)
 	uint64_t due;
 	const char *key = find_due(model, model->text, &choices[ALL_LAYERS], &due);
 	bool has_embedding = false;
-
 	if (key == NULL || model->stack_count > 0 || model->is_silent ||
 		strncmp(model->family, "hf", 2) != 0)
 		return;
 	for (uint32_t i = 0; i < model->tensor_count; i++) {
 		struct fsdp_span name = stored_name(model, i);
 		bool is_embedding = fsdp_complete_is_embedding(model, i);
-
 		has_embedding |= is_embedding;
 		/* Another matrix may be of layers with unknown names. */
 		if (model->folded[i] == FSDP_NONE ||
@@ -326,10 +312,8 @@ static void check_nothing(struct model *model)
 {
 	uint64_t due;
 	const char *key = find_due(model, model->text, &choices[ALL_LAYERS], &due);
-
 	for (uint32_t i = 0; i < model->tensor_count; i++) {
 		enum fsdp_role role = tensor_at(model, i).role;
-
 		if (role == FSDP_ROLE_PARAM || role == FSDP_ROLE_BUFFER)
 			return;
 	}
@@ -373,10 +357,8 @@ void fsdp_complete_count_layers(struct model *model)
 	bool is_typed = fsdp_complete_get(model, model->root, "_diffusers_version") ==
 				FSDP_NONE &&
 			fsdp_complete_get(model, model->root, "_class_name") == FSDP_NONE;
-
 	for (size_t i = 0; i < model->stack_count && is_typed; i++) {
 		struct stack *stack = &model->stacks[i];
-
 		/* Experts are counted by keys of their own. */
 		stack->is_counted =
 			stack->is_inner
@@ -405,13 +387,11 @@ static void read_due(const struct model *model, struct due_experts *due)
 {
 	uint32_t end = 0;
 	uint64_t zero = 0;
-
 	for (uint32_t i = 0; i < model->setting_count && due->count < DUE_MOST; i++) {
 		struct fsdp_setting setting = setting_at(model, i);
 		bool is_positive = setting.value.kind == FSDP_TOKEN_INTEGER &&
 				   setting.value.integer > 0 &&
 				   setting.value.integer <= UINT32_MAX;
-
 		if (fsdp_span_is_any(setting.key,
 			    "num_local_experts num_experts n_routed_experts "
 			    "moe_num_experts n_experts num_moe_experts "
@@ -433,7 +413,6 @@ static void read_due(const struct model *model, struct due_experts *due)
 static uint64_t next_due(const struct due_experts *due, uint64_t found)
 {
 	uint64_t least = 0;
-
 	for (size_t i = 0; i < due->count; i++) {
 		if (due->numbers[i] == found)
 			return 0;
@@ -456,10 +435,8 @@ static uint64_t rows_of_router(
 	static const char *const words[][2] = { { "gate" }, { "router" },
 		{ "router", "gate" }, { "router", "layer" } };
 	uint32_t above = parent_of(model, experts);
-
 	for (size_t i = 0; i < FSDP_COUNT(words); i++) {
 		uint32_t name = child_of(model, above, words[i][0]), index;
-
 		if (words[i][1] != NULL)
 			name = child_of(model, name, words[i][1]);
 		index = find_tensor(model, child_of(model, name, "weight"));
@@ -480,11 +457,9 @@ static void check_expert_lists(struct model *model, const struct due_experts *du
 	size_t named = 0, missing = 0, count = 0, of = 0, alike = 0;
 	uint64_t found = 0, wanted = 0;
 	uint32_t router = 0;
-
 	FSDP_EACH(i, model->stack_count, stack, &model->stacks[i]) {
 		const struct stack_element *like = &stack->elements[0];
 		uint64_t more = next_due(due, stack->length);
-
 		if (!are_experts(model, stack))
 			continue;
 		of++;
@@ -525,7 +500,6 @@ static bool is_of_all_experts(const struct model *model, uint32_t index)
 {
 	struct fsdp_tensor tensor = tensor_at(model, index);
 	uint32_t name = model->folded[index], above = parent_of(model, name);
-
 	if (name == FSDP_NONE || tensor.numel == 0)
 		return false;
 	if (tensor.dims >= 3)
@@ -541,11 +515,9 @@ static void check_fused_experts(struct model *model, const struct due_experts *d
 	struct fsdp_span *affected = MODEL_TAKE(model, affected, FSDP_AFFECTED_KEPT);
 	uint64_t found = 0, wanted = 0;
 	size_t count = 0;
-
 	for (uint32_t i = 0; i < model->tensor_count; i++) {
 		uint64_t rows, all;
 		uint32_t router = 0;
-
 		if (!is_of_all_experts(model, i) || model->reported[i])
 			continue;
 		rows = (uint64_t)tensor_at(model, i).shape[0];
@@ -601,7 +573,6 @@ static void add_routed(struct model *model, const struct due_experts *due,
 	uint64_t rows = rows_of_router(model, experts, &router);
 	bool is_few = rows > stored && rows / stored <= RANKS_MOST &&
 		      next_due(due, stored) == 0;
-
 	/* One of another direction has a column per expert. Without a configuration,
 	 * a square "gate" may be no router. */
 	if (rows == 0 || router == routed->router ||
@@ -638,7 +609,6 @@ static void check_routers(struct model *model, const struct due_experts *due)
 				fsdp_span_last(fsdp_file(model->checkpoint, 0).path, '/'),
 				"rank"));
 	struct routed routed = { .router = FSDP_NONE };
-
 	if (model->is_silent || fsdp_complete_config_names(model, "zero_expert") ||
 		(is_bare && !has_all))
 		return;
@@ -665,7 +635,6 @@ static void check_routers(struct model *model, const struct due_experts *due)
 void fsdp_complete_check_experts(struct model *model)
 {
 	struct due_experts due = { .count = 0 };
-
 	if (model->root != FSDP_NONE)
 		read_due(model, &due);
 	if (due.count > 0)
@@ -699,7 +668,6 @@ static bool is_of_vocabulary(const struct model *model, uint32_t index)
 static uint32_t count_keys(const struct model *model, const char *word)
 {
 	uint32_t end = setting_at(model, model->text).end, count = 0;
-
 	for (uint32_t i = model->text + 1; i < end; i = setting_at(model, i).end)
 		count += contains(setting_at(model, i).key, word);
 	return count;
@@ -708,7 +676,6 @@ static uint32_t count_keys(const struct model *model, const char *word)
 static uint64_t find_vocab(const struct model *model)
 {
 	uint64_t vocab = 0;
-
 	/* With codebooks, rows are of several vocabularies. */
 	if (fsdp_complete_config_names(model, "codebook") ||
 		fsdp_complete_get_integer(model, model->text, "vocab_size", &vocab))
@@ -725,7 +692,6 @@ static uint64_t find_vocab(const struct model *model)
 static bool count_key_values(const struct model *model, uint64_t *ret)
 {
 	uint32_t keys = count_keys(model, "key_value_heads");
-
 	return fsdp_complete_get_integer(model, model->text, "num_key_value_heads", ret)
 		       ? keys == 1
 		       : keys == (fsdp_complete_get(model, model->text,
@@ -740,7 +706,6 @@ static uint64_t find_key_value(const struct model *model, uint64_t hidden)
 {
 	uint32_t text = model->text;
 	uint64_t heads, size, all, due = 0;
-
 	if (!count_key_values(model, &heads) || count_keys(model, "lora_rank") != 0 ||
 		count_keys(model, "head_dim") > 1)
 		return 0;
@@ -768,7 +733,6 @@ static bool is_padded(uint64_t rows, uint64_t vocab)
 static void read_rows(const struct model *model, struct widths *widths)
 {
 	bool has_embedding = false, differ = false;
-
 	FSDP_EACH(i, model->tensor_count, tensor, tensor_at(model, i)) {
 		if (!is_of_vocabulary(model, i))
 			continue;
@@ -794,7 +758,6 @@ static struct widths read_widths(const struct model *model)
 	static const char *const keys[] = { "hidden_size", "d_model", "n_embd", "dim" };
 	struct widths widths = { 0 };
 	uint32_t text = model->text;
-
 	if (text == FSDP_NONE)
 		return widths;
 	widths.vocab = find_vocab(model);
@@ -822,7 +785,6 @@ static void report_piece(
 	struct fsdp_tensor tensor = tensor_at(model, index);
 	uint64_t ranks = due / (uint64_t)tensor.shape[dim];
 	char shape[FSDP_SHOWN_SHAPE];
-
 	fsdp_complete_report(model, index, FSDP_RULE_PARTIAL_TENSOR, 0,
 		"shape is %s, config.json (%s) expects dimension %u to be %llu: one of %llu shards saved as the full tensor",
 		fsdp_show_shape(&tensor, shape), key, dim, FSDP_LLU(due),
@@ -834,7 +796,6 @@ static void report_width(struct model *model, uint32_t index, const char *key,
 {
 	struct fsdp_tensor tensor = tensor_at(model, index);
 	char shape[FSDP_SHOWN_SHAPE];
-
 	fsdp_complete_report(model, index, FSDP_RULE_CONFIG_MISMATCH, (int)severity + 1,
 		"shape is %s, config.json has %s = %llu", fsdp_show_shape(&tensor, shape),
 		key, FSDP_LLU(due));
@@ -844,7 +805,6 @@ static void report_flat(struct model *model, uint32_t index, const struct widths
 {
 	uint64_t numel = tensor_at(model, index).numel, due = 0;
 	uint32_t ranks = 0;
-
 	if (fsdp_mul(widths->vocab, widths->hidden, &due))
 		ranks = fsdp_complete_flat_ranks(numel, due);
 	if (ranks > 0)
@@ -864,7 +824,6 @@ static void report_flat(struct model *model, uint32_t index, const struct widths
 static struct fsdp_kept mark_vocabulary(struct model *model)
 {
 	struct fsdp_kept kept = { 0 };
-
 	for (uint32_t i = 0; i < model->tensor_count; i++) {
 		if (!is_of_vocabulary(model, i))
 			continue;
@@ -880,7 +839,6 @@ static void report_rows(struct model *model, uint32_t index, const struct widths
 	uint64_t rows = widths->rows;
 	struct fsdp_kept kept = mark_vocabulary(model);
 	char next[96];
-
 	snprintf(next, sizeof next, "set vocab_size to %llu in config.json",
 		FSDP_LLU(rows));
 	fsdp_find(model->findings, FSDP_RULE_CONFIG_MISMATCH,
@@ -903,7 +861,6 @@ static uint64_t size_in_layers(
 	const struct model *model, const char *modules, uint32_t dims, uint32_t dim)
 {
 	uint64_t size = 0;
-
 	FSDP_EACH(i, model->stack_count, stack, &model->stacks[i]) {
 		for (uint32_t k = 0; is_main_stack(stack) && k < stack->record_count;
 			k++) {
@@ -929,7 +886,6 @@ static void check_rows(struct model *model, uint32_t index,
 	const struct fsdp_tensor *tensor, const struct widths *widths)
 {
 	uint64_t rows = (uint64_t)tensor->shape[0];
-
 	if (widths->vocab == 0 || fsdp_complete_config_has(model, "vocab", rows))
 		return;
 	/* Mllama's embedding has eight rows more than its head. */
@@ -959,7 +915,6 @@ static void check_vocabulary(
 	struct model *model, uint32_t index, const struct widths *widths)
 {
 	struct fsdp_tensor tensor = tensor_at(model, index);
-
 	if (!is_plain(&tensor))
 		return;
 	if (tensor.dims == 1)
@@ -986,7 +941,6 @@ static void check_tokens(struct model *model)
 	const char *file, *token;
 	bool is_media = false;
 	char next[96];
-
 	if (!fsdp_checkpoint_last_token(model->checkpoint, &number, &file, &token))
 		return;
 	FSDP_EACH(i, model->tensor_count, tensor, tensor_at(model, i)) {
@@ -1035,7 +989,6 @@ static bool fits_down(const struct model *model, uint32_t name, int64_t rows)
 	uint32_t above = parent_of(model, parent_of(model, name));
 	uint32_t down = find_tensor(
 		model, child_of(model, child_of(model, above, "down_proj"), "weight"));
-
 	if (down == FSDP_NONE)
 		return true;
 	struct fsdp_tensor tensor = tensor_at(model, down);
@@ -1091,7 +1044,6 @@ static void check_heads(struct model *model, struct widths *widths)
 	const char *key = "num_key_value_heads";
 	bool has_size = fsdp_complete_get_integer(model, text, "head_dim", &size);
 	char next[96];
-
 	if (rows == 0 || widths->key_value == 0 || rows == widths->key_value ||
 		!fsdp_complete_get_integer(model, text, "num_attention_heads", &heads) ||
 		!count_key_values(model, &stated) || stated == 0 || heads == 0)
@@ -1132,7 +1084,6 @@ static void check_heads(struct model *model, struct widths *widths)
 static void check_hidden(struct model *model, struct widths *widths)
 {
 	uint64_t width = size_in_layers(model, NORMS, 1, 0);
-
 	if (width == 0 || width == widths->hidden ||
 		size_in_layers(model, "q_proj qkv_proj", 2, 1) != width ||
 		fsdp_complete_config_has(model, NULL, width))
@@ -1148,14 +1099,12 @@ static void check_hidden(struct model *model, struct widths *widths)
 void fsdp_complete_check_widths(struct model *model)
 {
 	struct widths widths = read_widths(model);
-
 	if (widths.hidden > 0)
 		check_hidden(model, &widths);
 	if (widths.hidden > 0)
 		check_heads(model, &widths);
 	for (size_t i = 0; i < model->stack_count && widths.hidden > 0; i++) {
 		const struct stack *stack = &model->stacks[i];
-
 		for (uint32_t k = 0; is_main_stack(stack) && k < stack->record_count;
 			k++) {
 			uint32_t index = stack->records[k].tensor;
@@ -1177,7 +1126,6 @@ void fsdp_complete_check_widths(struct model *model)
 static struct fsdp_span architecture_of(const struct model *model)
 {
 	uint32_t list = fsdp_complete_get(model, model->root, "architectures");
-
 	if (list == FSDP_NONE || setting_at(model, list).value.kind != FSDP_TOKEN_LIST ||
 		setting_at(model, list).value.count == 0)
 		return (struct fsdp_span){ 0 };
@@ -1193,7 +1141,6 @@ static bool ends_with(struct fsdp_span text, const char *end)
 static int are_tied(const struct model *model)
 {
 	bool yes = false, no = false;
-
 	FSDP_EACH(i, model->setting_count, setting, setting_at(model, i)) {
 		if (setting.value.kind != FSDP_TOKEN_BOOL ||
 			!fsdp_span_is(setting.key, "tie_word_embeddings"))
@@ -1208,10 +1155,8 @@ static int are_tied(const struct model *model)
 static bool is_called_head(const struct model *model, uint32_t name)
 {
 	bool called = false;
-
 	for (; name != 0 && name != FSDP_NONE; name = parent_of(model, name)) {
 		struct fsdp_span segment = segment_of(model, name);
-
 		if (segment.size > 0 && fsdp_is_digit(segment.data[0]))
 			called = false;
 		called |= ends_with(segment, "_lm_head") ||
@@ -1229,7 +1174,6 @@ static bool has_head(const struct model *model, int64_t rows, uint32_t embedding
 {
 	FSDP_EACH(i, model->tensor_count, tensor, tensor_at(model, i)) {
 		uint32_t name = model->folded[i];
-
 		if (name == FSDP_NONE || i == embedding)
 			continue;
 		if (is_called_head(model, name) ||
@@ -1246,7 +1190,6 @@ static bool has_head(const struct model *model, int64_t rows, uint32_t embedding
 static uint32_t find_embedding(const struct model *model)
 {
 	uint32_t found = FSDP_NONE;
-
 	FSDP_EACH(i, model->tensor_count, tensor, tensor_at(model, i)) {
 		if (model->folded[i] == FSDP_NONE ||
 			!fsdp_complete_is_embedding(model, i))
@@ -1264,7 +1207,6 @@ static struct fsdp_span name_head(struct model *model, struct fsdp_span embeddin
 	static const char LAST[] = "model.embed_tokens.weight", HEAD[] = "lm_head.weight";
 	size_t front = embedding.size - (sizeof LAST - 1);
 	char *text;
-
 	if (ends_with(embedding, "embed_in.weight"))
 		return FSDP_SPAN("embed_out.weight");
 	if (!ends_with(embedding, LAST) || front == 0 || embedding.data[front - 1] != '.')
@@ -1281,7 +1223,6 @@ static void check_absent_head(struct model *model)
 {
 	struct fsdp_span architecture = architecture_of(model), head;
 	uint32_t index = find_embedding(model);
-
 	if (index == FSDP_NONE || model->is_silent ||
 		(!ends_with(architecture, "ForCausalLM") &&
 			!ends_with(architecture, "LMHeadModel") &&
@@ -1302,7 +1243,6 @@ static void check_stored_head(struct model *model, uint32_t index)
 	struct fsdp_tensor head = tensor_at(model, index), embedding;
 	uint32_t tied = find_embedding(model), above;
 	char ours[FSDP_SHOWN_SHAPE], theirs[FSDP_SHOWN_SHAPE];
-
 	if (tied == FSDP_NONE || head.dims != 2 || !is_plain(&head) ||
 		fsdp_complete_config_names(model, "codebook"))
 		return;
@@ -1330,7 +1270,6 @@ static void check_absent_embedding(struct model *model)
 {
 	uint32_t head = FSDP_NONE;
 	uint64_t vocab;
-
 	if (model->is_silent || model->stack_count == 0 ||
 		!ends_with(architecture_of(model), "ForCausalLM") ||
 		!fsdp_complete_get_integer(model, model->text, "vocab_size", &vocab))
@@ -1382,10 +1321,8 @@ static bool complements(const struct stack *part, const struct stack *whole)
 {
 	const struct stack_element *a = part->elements, *b = whole->elements;
 	bool shared = true;
-
 	for (uint32_t i = 0, k = 0; i < a->count; i++) {
 		const struct name_record *one = &a->records[i];
-
 		while (k < b->count &&
 			(b->records[k].child < one->child ||
 				(b->records[k].child == one->child &&
@@ -1405,7 +1342,6 @@ static const char *name_stack(
 {
 	struct fsdp_span name = stored_name(model, stack->records->tensor);
 	size_t front = stack->records->at;
-
 	return fsdp_shown(fsdp_span(name.data, front > 0 ? front - 1 : 0), room);
 }
 
@@ -1418,7 +1354,6 @@ static void check_places(struct model *model)
 	char some[FSDP_SHOWN], others[FSDP_SHOWN];
 	uint64_t layers;
 	size_t count = 0;
-
 	if (!fsdp_complete_get_integer(model, model->text, "num_hidden_layers", &layers))
 		return;
 	FSDP_EACH(i, model->stack_count, stack, &model->stacks[i]) {
@@ -1431,7 +1366,6 @@ static void check_places(struct model *model)
 	}
 	for (size_t i = 0; i < count * count; i++) {
 		const struct stack *part = stacks[i / count], *whole = stacks[i % count];
-
 		if (part == whole ||
 			!(has_segments_of(model, part->name, whole->name) ||
 				has_segments_of(model, whole->name, part->name)) ||
@@ -1452,7 +1386,6 @@ static void check_wrapped_twice(struct model *model)
 	static const char TWICE[] = "model.language_model.model.";
 	size_t count = 0;
 	uint64_t layers;
-
 	if (model->text != model->root || !fsdp_complete_get_integer(model, model->root,
 						  "num_hidden_layers", &layers))
 		return;
@@ -1471,7 +1404,6 @@ static void check_wrapped_twice(struct model *model)
 static void check_tower(struct model *model, const char *key, const char *words)
 {
 	struct fsdp_token value = fsdp_complete_get_value(model, model->root, key);
-
 	if (value.kind != FSDP_TOKEN_DICT || value.count == 0 || model->is_silent ||
 		model->tensor_count == 0)
 		return;
@@ -1507,7 +1439,6 @@ static void check_projector(struct model *model, struct fsdp_span architecture)
 		return;
 	for (size_t i = 0; i < FSDP_COUNT(rows); i++) {
 		bool is_stored = false;
-
 		if (!fsdp_span_is_any(type, rows[i].types) || model->is_silent ||
 			model->tensor_count == 0)
 			continue;
@@ -1564,7 +1495,6 @@ static const struct class_width {
 static uint64_t find_width(const struct model *model, const struct class_width *row)
 {
 	uint32_t at = fsdp_complete_get(model, model->root, row->key), end, count = 0;
-
 	if (at == FSDP_NONE)
 		return 0;
 	end = row->item == NUMBER ? at + 1 : setting_at(model, at).end;
@@ -1587,20 +1517,17 @@ static void check_class_widths(struct model *model)
 {
 	struct fsdp_span class =
 		fsdp_complete_get_text(model, model->root, "_class_name");
-
 	if (class.size == 0 || fsdp_complete_config_names(model, "quantization_config"))
 		return;
 	FSDP_EACH(i, FSDP_COUNT(class_widths), row, &class_widths[i]) {
 		struct fsdp_span name = fsdp_span_text(row->tensor);
 		bool is_any = row->tensor[0] == '*';
-
 		if (!fsdp_span_is(class, row->class))
 			continue;
 		uint64_t due = find_width(model, row);
 		for (uint32_t k = 0; due != 0 && k < model->tensor_count; k++) {
 			struct fsdp_tensor tensor = tensor_at(model, k);
 			struct fsdp_span stored = stored_name(model, k);
-
 			if (tensor.dims != row->dims || !is_plain(&tensor) ||
 				(uint64_t)tensor.shape[row->dim] == due ||
 				(is_any ? !fsdp_span_ends(stored,
@@ -1616,7 +1543,6 @@ static void check_class_widths(struct model *model)
 void fsdp_complete_check_parts(struct model *model)
 {
 	int tied = are_tied(model);
-
 	if (model->root == FSDP_NONE)
 		return;
 	struct fsdp_span architecture = architecture_of(model);

@@ -102,7 +102,6 @@ static struct fsdp_tensor weight_tensor(const struct packing *packed,
 	const struct packed_weight *weight, uint64_t sizes[3])
 {
 	struct fsdp_tensor tensor = tensor_at(packed->model, weight->tensor);
-
 	for (uint32_t i = 0; i < 3; i++)
 		sizes[i] = i < tensor.dims ? (uint64_t)tensor.shape[i] : 0;
 	return tensor;
@@ -129,7 +128,6 @@ static void expect_any(struct packing *packed, const struct packed_weight *weigh
 	char found[FSDP_SHOWN_SHAPE], due[FSDP_SHOWN_SHAPE], whole[FSDP_SHOWN_SHAPE];
 	struct fsdp_tensor tensor, stored, wanted = { .dims = shapes[0].dims };
 	int64_t sizes[4];
-
 	if (index == FSDP_NONE || model->reported[index])
 		return;
 	tensor = tensor_at(model, index);
@@ -162,7 +160,6 @@ static bool get_block(const struct packing *packed, uint64_t block[2])
 {
 	const struct model *model = packed->model;
 	uint32_t list = fsdp_complete_get(model, packed->config, "weight_block_size");
-
 	if (list == FSDP_NONE)
 		return false;
 	struct fsdp_setting setting = setting_at(model, list);
@@ -171,7 +168,6 @@ static bool get_block(const struct packing *packed, uint64_t block[2])
 		return false;
 	for (uint32_t i = 0; i < 2; i++) {
 		struct fsdp_token value = setting_at(model, list + 1 + i).value;
-
 		if (value.kind != FSDP_TOKEN_INTEGER || value.integer <= 0)
 			return false;
 		block[i] = (uint64_t)value.integer;
@@ -183,7 +179,6 @@ static bool get_block(const struct packing *packed, uint64_t block[2])
 static bool get_groups(const struct packing *packed, uint64_t numbers, uint64_t *ret)
 {
 	uint64_t size = 0;
-
 	if (fsdp_complete_get(packed->model, packed->config, "group_size") == FSDP_NONE)
 		return false;
 	if (!get(packed, "group_size", &size))
@@ -200,7 +195,6 @@ static void check_fp8(struct packing *packed, const struct packed_weight *weight
 	struct shape shapes[12] = { SHAPE(
 		ceil_of(sizes[0], block[0]), ceil_of(sizes[1], block[1])) };
 	size_t count = 1;
-
 	if (tensor.dims != 2)
 		return;
 	rows = sizes[0];
@@ -227,7 +221,6 @@ static void check_fp8(struct packing *packed, const struct packed_weight *weight
 static void check_fp8_experts(struct packing *packed, const struct packed_weight *weight)
 {
 	uint64_t block[2], sizes[3];
-
 	weight_tensor(packed, weight, sizes);
 	if (get_block(packed, block))
 		EXPECT(packed, weight, 0,
@@ -239,7 +232,6 @@ static void check_mxfp4(struct packing *packed, const struct packed_weight *weig
 {
 	struct fsdp_tensor tensor = tensor_at(packed->model, weight->tensor);
 	struct shape due = { .dims = tensor.dims - 1 };
-
 	if (tensor.dims > 5)
 		return;
 	for (uint32_t i = 0; i + 1 < tensor.dims; i++)
@@ -252,7 +244,6 @@ static void check_fp4(struct packing *packed, const struct packed_weight *weight
 {
 	uint64_t sizes[3];
 	struct fsdp_tensor tensor = weight_tensor(packed, weight, sizes), scale;
-
 	if (tensor.dims != 2 || weight->members[0] == FSDP_NONE)
 		return;
 	scale = tensor_at(packed->model, weight->members[0]);
@@ -266,7 +257,6 @@ static void check_gptq(struct packing *packed, const struct packed_weight *weigh
 {
 	uint64_t bits, in, out, groups, sizes[3];
 	struct fsdp_tensor tensor = weight_tensor(packed, weight, sizes);
-
 	if (tensor.dims != 2 || !get(packed, "bits", &bits) || bits > 32 ||
 		fsdp_complete_get(packed->model, packed->config, "dynamic") !=
 			FSDP_NONE ||
@@ -287,7 +277,6 @@ static void check_awq(struct packing *packed, const struct packed_weight *weight
 	struct fsdp_tensor tensor = weight_tensor(packed, weight, sizes);
 	struct fsdp_span version =
 		fsdp_complete_get_text(packed->model, packed->config, "version");
-
 	if (tensor.dims != 2 || !get(packed, "bits", &bits) || bits > 32 ||
 		contains(version, "gemv") || !fsdp_mul(sizes[1], 32, &out) ||
 		!get_groups(packed, sizes[0], &groups))
@@ -301,7 +290,6 @@ static void check_int_rows(struct packing *packed, const struct packed_weight *w
 {
 	uint64_t sizes[3];
 	struct fsdp_tensor tensor = weight_tensor(packed, weight, sizes), scale;
-
 	if (tensor.dims != 2 || weight->members[0] == FSDP_NONE)
 		return;
 	scale = tensor_at(packed->model, weight->members[0]);
@@ -315,7 +303,6 @@ static void check_int_rows(struct packing *packed, const struct packed_weight *w
 static void check_bnb8(struct packing *packed, const struct packed_weight *weight)
 {
 	uint64_t sizes[3];
-
 	weight_tensor(packed, weight, sizes);
 	EXPECT(packed, weight, 0, SHAPE(sizes[0]));
 }
@@ -326,7 +313,6 @@ static void check_bnb4(struct packing *packed, const struct packed_weight *weigh
 	uint64_t numbers = tensor_at(packed->model, weight->tensor).numel, scales;
 	struct shape shapes[7];
 	size_t count = 0;
-
 	if (!fsdp_mul(numbers, 2, &numbers))
 		return;
 	for (uint64_t block = 64; block <= 4096; block *= 2)
@@ -343,7 +329,6 @@ static void check_bnb4(struct packing *packed, const struct packed_weight *weigh
 static void check_mlx(struct packing *packed, const struct packed_weight *weight)
 {
 	uint64_t bits, group, in, sizes[3];
-
 	if (weight->members[0] == FSDP_NONE)
 		return;
 	weight_tensor(packed, weight, sizes);
@@ -416,7 +401,6 @@ static enum packed_layout layout_of(const struct packing *packed,
 	const struct fsdp_tensor *tensor, uint32_t name, uint32_t module)
 {
 	struct fsdp_span leaf = fsdp_names_segment(&packed->stored, name);
-
 	if (tensor->numel == 0)
 		return PACKED_NONE;
 	if (fsdp_span_is(leaf, "weight") && is_fp8(tensor))
@@ -467,7 +451,6 @@ static uint32_t find_member(struct packing *packed, const struct packed_weight *
 	const char *word = layouts[weight->layout].members[member].name;
 	uint32_t node, tensor, child;
 	char text[256];
-
 	if (word == NULL || stem.size + strlen(word) > sizeof text)
 		return FSDP_NONE;
 	memcpy(text, stem.data, stem.size);
@@ -495,7 +478,6 @@ static void add_weight(struct packing *packed, uint32_t index, uint32_t name)
 		.module = fsdp_names_at(&packed->stored, name)->parent,
 	};
 	struct fsdp_span stem;
-
 	weight.layout = layout_of(packed, &tensor, name, weight.module);
 	if (weight.layout == PACKED_NONE)
 		return;
@@ -518,7 +500,6 @@ static void report_missing(struct packing *packed, const struct packed_weight *w
 	const char *word = layouts[weight->layout].members[member].name;
 	size_t front = stored.size - leaf.size + stem_of(weight->layout, leaf).size;
 	char *text = MODEL_TAKE(model, text, front + strlen(word) + tail.size + 2);
-
 	if (text == NULL)
 		return;
 	memcpy(text, stored.data, front);
@@ -543,7 +524,6 @@ static bool is_due(
 	uint32_t have = packed->have[weight->layout][member];
 	bool most_have = have > packed->counts[weight->layout] / 2;
 	enum need need = layouts[weight->layout].members[member].need;
-
 	if (need == FOR_F8_SCALES && weight->members[0] != FSDP_NONE) {
 		struct fsdp_tensor scale = tensor_at(packed->model, weight->members[0]);
 		return have > 0 && is_fp8(&scale);
@@ -557,7 +537,6 @@ static void check_members(struct packing *packed, const struct packed_weight *we
 {
 	const uint32_t *have = packed->have[PACKED_FP8];
 	struct model *model = packed->model;
-
 	/* FP8 has one of two scales. A file without any, and without a method, was only
 	 * cast. */
 	if (weight->layout == PACKED_FP8 && weight->members[0] == FSDP_NONE &&
@@ -567,7 +546,6 @@ static void check_members(struct packing *packed, const struct packed_weight *we
 		report_missing(packed, weight, have[0] < have[1], FSDP_ERROR);
 	for (size_t i = 0; i < MEMBERS_MOST; i++) {
 		bool light = layouts[weight->layout].members[i].need == MOSTLY_LIGHT;
-
 		if (weight->members[i] == FSDP_NONE && is_due(packed, weight, i))
 			report_missing(
 				packed, weight, i, light ? FSDP_WARNING : FSDP_ERROR);
@@ -580,7 +558,6 @@ static bool is_reported_gone(const struct model *model, struct fsdp_span module)
 {
 	uint32_t name = fsdp_names_find(&model->names, 0, module);
 	uint32_t weight = child_of(model, name, "weight");
-
 	for (uint32_t at = weight != FSDP_NONE ? weight : name;
 		at != FSDP_NONE && at != 0; at = parent_of(model, at))
 		if (fsdp_table_get(&model->gone, at) != FSDP_NONE)
@@ -593,7 +570,6 @@ static void check_scale(struct packing *packed, uint32_t index, uint32_t name)
 	struct model *model = packed->model;
 	uint32_t module = fsdp_names_at(&packed->stored, name)->parent;
 	struct fsdp_span stored, leaf = fsdp_names_segment(&packed->stored, name);
-
 	/* Whether anything in the module may be the weight that the scale is for. */
 	if (!fsdp_span_is_any(leaf,
 		    "weight_scale weight_scale_inv weight_scale_2 weight_global_scale "
@@ -621,7 +597,6 @@ static void read_method(struct packing *packed)
 		"quantization" };
 	const struct model *model = packed->model;
 	struct fsdp_setting setting;
-
 	packed->config = FSDP_NONE;
 	for (size_t i = 0; i < 2 * FSDP_COUNT(keys) && packed->config == FSDP_NONE; i++)
 		packed->config = fsdp_complete_get(model,
@@ -647,7 +622,6 @@ static bool is_typed(const struct model *model)
 static bool is_wider(const struct model *model)
 {
 	struct fsdp_span dtype = fsdp_complete_config_dtype(model);
-
 	return dtype.data != NULL && !contains(dtype, "float8");
 }
 
@@ -662,11 +636,9 @@ static void check_method(struct packing *packed)
 	const char *kind = packed->counts[PACKED_FP8] == count ? "float8" : "integer";
 	struct fsdp_kept kept = { 0 };
 	uint32_t scaled = 0, halves = 0;
-
 	for (size_t i = 0; i < count; i++) {
 		struct fsdp_tensor tensor =
 			tensor_at(model, weight_at(packed, i)->tensor);
-
 		halves += is_half(&tensor);
 		scaled += weight_at(packed, i)->members[0] != FSDP_NONE ||
 			  weight_at(packed, i)->members[1] != FSDP_NONE;
@@ -725,7 +697,6 @@ static bool is_true(const struct packing *packed, const char *key)
 {
 	struct fsdp_token value =
 		fsdp_complete_get_value(packed->model, packed->config, key);
-
 	return value.kind == FSDP_TOKEN_BOOL && value.integer != 0;
 }
 
@@ -771,7 +742,6 @@ static bool read_groups(
 	uint32_t scales = weight->members[0], zeros = weight->members[1];
 	struct fsdp_tensor tensor = tensor_at(packed->model, weight->tensor), scale, zero;
 	uint64_t out, in;
-
 	if ((!is_awq && weight->layout != PACKED_GPTQ) || scales == FSDP_NONE ||
 		zeros == FSDP_NONE || tensor.dims != 2)
 		return false;
@@ -801,7 +771,6 @@ static bool is_stated_wrong(struct packing *packed)
 	uint64_t found[2] = { 0 }, own[2], stated[2] = { 0 };
 	size_t count = packed->weights.count, wrong;
 	char next[96];
-
 	for (size_t i = 0; i < 2; i++)
 		if (!get(packed, keys[i], &stated[i]))
 			return false;
@@ -831,7 +800,6 @@ static uint32_t *intern_all(struct packing *packed)
 {
 	struct model *model = packed->model;
 	uint32_t *names = MODEL_TAKE(model, names, model->tensor_count);
-
 	FSDP_EACH(i, model->tensor_count, stored, stored_name(model, i)) {
 		names[i] = FSDP_NONE;
 		if (tensor_at(model, i).role == FSDP_ROLE_OPTIM || stored.size == 0 ||
@@ -853,7 +821,6 @@ static void check_weights(struct packing *packed)
 {
 	struct model *model = packed->model;
 	uint32_t *names = intern_all(packed);
-
 	for (uint32_t i = 0; i < model->tensor_count; i++)
 		if (names[i] != FSDP_NONE)
 			add_weight(packed, i, names[i]);
@@ -885,7 +852,6 @@ static bool is_any_packed(const struct model *model)
 void fsdp_complete_check_packed(struct model *model)
 {
 	struct packing packed = { .model = model };
-
 	if (model->is_silent)
 		return;
 	read_method(&packed);

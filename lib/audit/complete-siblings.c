@@ -27,10 +27,8 @@ static uint32_t common_shape(const struct model *model, const struct stack_colum
 {
 	uint32_t best = 0, votes = 0, held = 0;
 	struct fsdp_tensor due = { 0 };
-
 	for (uint32_t i = 0; i < column->count; i++) {
 		struct fsdp_tensor tensor = tensor_at(model, column->records[i]->tensor);
-
 		if (votes == 0) {
 			best = i;
 			due = tensor;
@@ -40,7 +38,6 @@ static uint32_t common_shape(const struct model *model, const struct stack_colum
 	due = tensor_at(model, column->records[best]->tensor);
 	for (uint32_t i = 0; i < column->count; i++) {
 		struct fsdp_tensor tensor = tensor_at(model, column->records[i]->tensor);
-
 		held += fsdp_is_same_shape(&due, &tensor);
 	}
 	return (uint64_t)held * 4 >= (uint64_t)column->count * 3 ||
@@ -52,7 +49,6 @@ static uint32_t common_shape(const struct model *model, const struct stack_colum
 static bool is_one_dtype(const struct model *model, const struct stack_column *column)
 {
 	uint32_t first = tensor_at(model, column->records[0]->tensor).dtype;
-
 	for (uint32_t i = 1; i < column->count; i++)
 		if (tensor_at(model, column->records[i]->tensor).dtype != first)
 			return false;
@@ -66,7 +62,6 @@ static bool may_differ(const struct model *model, const struct layer_set *set,
 {
 	const struct stack *stack = set->stack;
 	uint32_t element = record->element;
-
 	if (stack->is_counted)
 		return false;
 	if (tensor_at(model, record->tensor).dims == due->dims)
@@ -79,7 +74,6 @@ static void check_column(struct model *model, const struct stack_column *column,
 	uint32_t *kin, bool *is_in)
 {
 	struct layer_set set = { column->stack, kin, is_in, column->count, 0 };
-
 	if (column->count < ALIKE_LEAST || !is_one_dtype(model, column))
 		return;
 	uint32_t best = common_shape(model, column);
@@ -88,7 +82,6 @@ static void check_column(struct model *model, const struct stack_column *column,
 	struct fsdp_tensor due = tensor_at(model, column->records[best]->tensor);
 	for (uint32_t i = 0; i < column->count; i++) {
 		struct fsdp_tensor tensor = tensor_at(model, column->records[i]->tensor);
-
 		kin[i] = column->records[i]->element;
 		is_in[i] = !fsdp_is_same_shape(&due, &tensor);
 		set.count += is_in[i];
@@ -108,7 +101,6 @@ static void check_columns(struct model *model, const struct stack *stack)
 	uint32_t *kin = MODEL_TAKE(model, kin, stack->element_count);
 	bool *is_in = MODEL_TAKE(model, is_in, stack->element_count);
 	struct stack_column column = { .stack = stack };
-
 	for (uint32_t i = 0; i < stack->record_count; i++)
 		records[i] = &stack->records[i];
 	FSDP_SORT(records, stack->record_count, FSDP_BY_OF(records, member),
@@ -165,7 +157,6 @@ static bool are_alike(const struct model *model, const struct stack_element *fir
 		return false;
 	FSDP_EACH(k, first->count, a, tensor_at(model, first->records[k].tensor)) {
 		struct fsdp_tensor b = tensor_at(model, element->records[k].tensor);
-
 		if (first->records[k].member != element->records[k].member ||
 			!fsdp_is_same_shape(&a, &b))
 			return false;
@@ -177,7 +168,6 @@ static uint32_t count_alike(const struct model *model, const struct stack *stack
 	const struct stack_element *element)
 {
 	uint32_t alike = 0;
-
 	for (uint32_t i = 0; i < stack->element_count; i++)
 		alike += are_alike(model, &stack->elements[i], element);
 	return alike;
@@ -188,7 +178,6 @@ static bool share_member(struct model *model, const struct stack *stack)
 {
 	uint32_t *members = MODEL_TAKE(model, members, stack->record_count);
 	uint32_t run = 0;
-
 	if (members == NULL)
 		return false;
 	for (uint32_t i = 0; i < stack->record_count; i++)
@@ -206,7 +195,6 @@ static bool share_member(struct model *model, const struct stack *stack)
 static bool may_have_holes(struct model *model, const struct stack *stack)
 {
 	uint32_t gaps = gaps_of(stack), whole = gaps + stack->element_count;
-
 	if (gaps == 0)
 		return false;
 	if (stack->is_deep)
@@ -220,7 +208,6 @@ static void count_shared(struct model *model, const bool *may, uint32_t *shared)
 {
 	struct fsdp_vec list;
 	struct gap *gaps;
-
 	fsdp_vec_init(&list, model->arena, sizeof *gaps);
 	FSDP_EACH(i, (uint32_t)model->stack_count, stack, &model->stacks[i])
 		for (uint32_t k = 1; may[i] && k < stack->element_count; k++)
@@ -239,7 +226,6 @@ static void count_shared(struct model *model, const bool *may, uint32_t *shared)
 		bool behind = i + 1 < list.count &&
 			      gaps[i + 1].pattern == gaps[i].pattern &&
 			      gaps[i + 1].number == gaps[i].number;
-
 		shared[gaps[i].stack] += before || behind;
 	}
 }
@@ -249,7 +235,6 @@ static uint32_t find_common(const struct stack_element *a, const struct stack_el
 	const struct name_record **like)
 {
 	uint32_t count = 0;
-
 	for (uint32_t i = 0, k = 0;
 		i < a->count && k < b->count && count < FSDP_AFFECTED_KEPT;) {
 		const struct name_record *x = &a->records[i], *y = &b->records[k];
@@ -270,7 +255,6 @@ static uint32_t kind_of_child(const struct model *model, const struct name_recor
 {
 	struct fsdp_span child = fsdp_names_segment(&model->members, record->child);
 	uint32_t number;
-
 	return fsdp_complete_is_number(child, &number) ? FSDP_NONE : record->child;
 }
 
@@ -280,13 +264,10 @@ static bool are_stages(const struct model *model, const struct stack_element *a,
 {
 	const struct stack_element *both[] = { a, b };
 	bool has_list[2] = { false, false }, has_all[2] = { true, true };
-
 	for (size_t side = 0; side < 2; side++) {
 		const struct stack_element *other = both[1 - side];
-
 		FSDP_EACH(i, both[side]->count, record, &both[side]->records[i]) {
 			uint32_t child = kind_of_child(model, record), k = 0;
-
 			has_list[side] |=
 				fsdp_complete_has_number(&model->members, record->member);
 			if (i > 0 && child == kind_of_child(model, record - 1))
@@ -305,7 +286,6 @@ static bool is_special(const struct model *model, const struct stack *stack,
 	const struct stack_element *element, const struct stack_element *other)
 {
 	uint32_t at = 0;
-
 	for (uint32_t i = 0; i < element->count && at < other->count; i++)
 		at += element->records[i].member == other->records[at].member;
 	return at == other->count && element->count != other->count &&
@@ -325,7 +305,6 @@ static void report_gap(
 		.have = stack->element_count,
 		.of = stack->element_count + gaps_of(stack),
 	};
-
 	if (like == NULL)
 		return;
 	hole.count = find_common(before, &stack->elements[behind], like);
@@ -343,7 +322,6 @@ static bool are_explained(struct model *model, const struct stack *stack)
 	uint32_t *kin = MODEL_TAKE(model, kin, whole);
 	bool *is_in = MODEL_TAKE(model, is_in, whole), explained;
 	struct layer_set set = { stack, kin, is_in, whole, gaps_of(stack) };
-
 	for (uint32_t i = 0; i < whole; i++) {
 		kin[i] = first + i;
 		is_in[i] = true;
@@ -360,7 +338,6 @@ static void check_gaps(struct model *model, const struct stack *stack)
 	for (uint32_t i = 1; i < stack->element_count; i++) {
 		const struct stack_element *element = &stack->elements[i];
 		uint32_t n = element[-1].number + 1;
-
 		/* Between others may be a module without parameters. */
 		if (n == element->number ||
 			(!stack->is_counted && !are_alike(model, element - 1, element) &&
@@ -377,7 +354,6 @@ void fsdp_complete_check_numbers(struct model *model)
 {
 	bool *may = MODEL_KEEP(model, may, model->stack_count);
 	uint32_t *shared = MODEL_KEEP(model, shared, model->stack_count);
-
 	for (uint32_t i = 0; i < model->stack_count; i++) {
 		may[i] = may_have_holes(model, &model->stacks[i]);
 		fsdp_arena_reset(&model->work);
@@ -426,7 +402,6 @@ static int compare(uint32_t a, uint32_t b)
 static int compare_kinds(const struct named_module *a, const struct named_module *b)
 {
 	int order = compare(a->pattern, b->pattern);
-
 	if (order == 0)
 		order = compare(a->count, b->count);
 	for (uint32_t i = 0; order == 0 && i < a->count; i++)
@@ -442,7 +417,6 @@ static const struct module_tensor *find_lacking(
 	const struct named_module *like = kind->modules;
 	const struct module_tensor *lacking = NULL;
 	uint32_t at = 0;
-
 	if (like->count != module->count + 1)
 		return NULL;
 	for (uint32_t i = 0; i < like->count; i++) {
@@ -464,7 +438,6 @@ static struct fsdp_span name_in(struct model *model, const struct named_module *
 	struct fsdp_span stored = stored_name(model, module->tensors->tensor);
 	size_t front = stored.size - fsdp_span_last(stored, '.').size;
 	unsigned char *text = MODEL_TAKE(model, text, front + last.size);
-
 	memcpy(text, stored.data, front);
 	memcpy(text + front, last.data, last.size);
 	return fsdp_span(text, front + last.size);
@@ -475,7 +448,6 @@ static void check_lacking(struct model *model, const struct named_module *module
 	const struct module_kind *kind, uint32_t of)
 {
 	const struct module_tensor *lacking = find_lacking(module, kind);
-
 	if (lacking == NULL || model->is_silent || kind->count < MODULES_LEAST ||
 		(module->count < 2 && kind->count + 1 < of))
 		return;
@@ -493,7 +465,6 @@ static bool fits(const struct model *model, const struct module_tensor *vector,
 {
 	struct fsdp_tensor a = tensor_at(model, vector->tensor);
 	struct fsdp_tensor b = tensor_at(model, other->tensor);
-
 	return a.dims == 1 && b.dims > dim && b.shape[dim] == a.shape[0];
 }
 
@@ -502,7 +473,6 @@ static const struct named_module *find_unfit(const struct model *model,
 	const struct module_kind *kind, uint32_t a, uint32_t b, uint32_t dim)
 {
 	const struct named_module *unfit = NULL;
-
 	FSDP_EACH(i, kind->count, module, &kind->modules[i]) {
 		if (fits(model, &module->tensors[a], &module->tensors[b], dim))
 			continue;
@@ -521,7 +491,6 @@ static void check_unfit(struct model *model, const struct module_tensor *vector,
 	struct fsdp_tensor b = tensor_at(model, other->tensor);
 	char ours[FSDP_SHOWN_SHAPE], theirs[FSDP_SHOWN_SHAPE], leaf[FSDP_SHOWN];
 	uint64_t less, more;
-
 	if (a.dims != 1 || b.dims <= dim || !is_plain(&a) || !is_plain(&b))
 		return;
 	bool is_turned = a.shape[0] > b.shape[dim];
@@ -548,7 +517,6 @@ static void check_pair(
 	for (uint32_t dim = 0; dim < 2; dim++) {
 		const struct named_module *unfit = find_unfit(model, kind, a, b, dim);
 		const struct module_tensor *vector, *other;
-
 		if (unfit == NULL)
 			continue;
 		vector = &unfit->tensors[a];
@@ -564,7 +532,6 @@ static struct module_kind kind_at(
 	const struct named_module *modules, uint32_t at, uint32_t end)
 {
 	struct module_kind kind = { &modules[at], 1 };
-
 	while (at + kind.count < end &&
 		compare_kinds(&modules[at], &modules[at + kind.count]) == 0)
 		kind.count++;
@@ -576,10 +543,8 @@ static void check_pattern(
 	struct model *model, const struct named_module *modules, uint32_t count)
 {
 	struct module_kind kind, other;
-
 	for (uint32_t at = 0; at < count; at += kind.count) {
 		uint32_t tensors = modules[at].count;
-
 		kind = kind_at(modules, at, count);
 		for (uint32_t i = 0; kind.count >= MODULES_LEAST &&
 				     tensors <= TENSORS_MOST && i < tensors * tensors;
@@ -599,7 +564,6 @@ static int compare_modules(const void *left, const void *right)
 {
 	const struct named_module *a = left, *b = right;
 	int order = compare_kinds(a, b);
-
 	return order != 0 ? order : compare(a->name, b->name);
 }
 
@@ -607,10 +571,8 @@ static uint32_t collect_modules(const struct model *model, struct module_tensor 
 	struct named_module *modules)
 {
 	uint32_t count = 0, module_count = 0;
-
 	for (uint32_t i = 0; i < model->tensor_count; i++) {
 		uint32_t name = model->folded[i], leaf = model->patterned[i];
-
 		if (name != FSDP_NONE && find_tensor(model, name) == i)
 			tensors[count++] = (struct module_tensor){
 				fsdp_names_at(&model->patterns, leaf)->parent,
@@ -634,7 +596,6 @@ void fsdp_complete_check_modules(struct model *model)
 	struct module_tensor *tensors = MODEL_TAKE(model, tensors, model->tensor_count);
 	struct named_module *modules = MODEL_TAKE(model, modules, model->tensor_count);
 	uint32_t count, end;
-
 	count = collect_modules(model, tensors, modules);
 	for (uint32_t at = 0; at < count; at = end) {
 		for (end = at + 1;

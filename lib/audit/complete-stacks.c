@@ -101,7 +101,6 @@ static int compare_record(const struct name_record *a, const struct name_record 
 static int compare_classes_of(const struct stack_item *a, const struct stack_item *b)
 {
 	int order = 0;
-
 	if (a->hash != b->hash)
 		return a->hash < b->hash ? -1 : 1;
 	if (a->shapes != b->shapes)
@@ -116,21 +115,18 @@ static int compare_classes_of(const struct stack_item *a, const struct stack_ite
 static int compare_numbers(const void *left, const void *right)
 {
 	const struct stack_item *a = left, *b = right;
-
 	return a->number < b->number ? -1 : a->number > b->number;
 }
 
 static int compare_items(const void *left, const void *right)
 {
 	int order = compare_classes_of(left, right);
-
 	return order != 0 ? order : compare_numbers(left, right);
 }
 
 static void hash_items(struct stack_part *part)
 {
 	const struct fsdp_hasher *hasher = &part->hasher;
-
 	FSDP_EACH(i, part->item_count, item, &part->items[i]) {
 		item->hash = item->shapes = hasher->seed;
 		for (uint32_t k = 0; k < item->count; k++) {
@@ -153,7 +149,6 @@ static void hash_items(struct stack_part *part)
 static bool sort_classes(struct stack_part *part)
 {
 	struct stack_class *class = NULL;
-
 	qsort(part->items, part->item_count, sizeof *part->items, compare_items);
 	FSDP_EACH(i, part->item_count, item, &part->items[i]) {
 		if (i == 0 || compare_classes_of(item - 1, item) != 0) {
@@ -185,7 +180,6 @@ static bool sort_classes(struct stack_part *part)
 static uint32_t stamp_above(struct stack_part *part, uint32_t member, uint32_t *nodes)
 {
 	uint32_t count = 0;
-
 	for (; member != 0 && part->stamps[member] != part->stamp;
 		member = above_of(part, member)) {
 		part->stamps[member] = part->stamp;
@@ -199,7 +193,6 @@ static uint32_t stamp_above(struct stack_part *part, uint32_t member, uint32_t *
 static void find_nodes(struct stack_part *part, struct stack_class *class)
 {
 	uint32_t count = 0;
-
 	part->stamp++;
 	for (uint32_t i = 0; i < class->record_count; i++)
 		count += stamp_above(part, class->records[i].member, NULL);
@@ -218,7 +211,6 @@ static bool find_classes(struct stack_part *part)
 {
 	struct model *model = part->model;
 	uint32_t count = part->item_count;
-
 	hash_items(part);
 	if (count < 2 || !sort_classes(part) || part->class_count < 2)
 		return false;
@@ -240,10 +232,8 @@ static bool has_node(const struct stack_class *class, uint32_t node)
 static uint32_t count_common(const struct stack_class *a, const struct stack_class *b)
 {
 	uint32_t common = 0;
-
 	for (uint32_t i = 0, k = 0; i < a->record_count && k < b->record_count;) {
 		int order = compare_record(&a->records[i], &b->records[k]);
-
 		common += order == 0;
 		i += order <= 0;
 		k += order >= 0;
@@ -256,10 +246,8 @@ static uint32_t count_common(const struct stack_class *a, const struct stack_cla
 static void find_reference(struct stack_part *part, struct stack_class *class)
 {
 	uint64_t best_common = 0, best_all = 1;
-
 	FSDP_EACH(i, part->class_count, other, &part->classes[i]) {
 		uint64_t common, all;
-
 		if (other->count <= class->count || other->count < 2)
 			continue;
 		common = count_common(class, other);
@@ -283,7 +271,6 @@ static void find_reference(struct stack_part *part, struct stack_class *class)
 static int compare_lacks(const void *left, const void *right)
 {
 	const struct lack *a = left, *b = right;
-
 	if (a->above != b->above)
 		return a->above < b->above ? -1 : 1;
 	if (a->group != b->group)
@@ -300,7 +287,6 @@ static struct lack *find_lacks(struct stack_part *part, const struct stack_class
 {
 	struct lack *lacks = MODEL_TAKE(part->model, lacks, like->record_count);
 	uint32_t i = 0, k = 0;
-
 	*ret_count = *ret_extra = 0;
 	if (lacks == NULL)
 		return NULL;
@@ -311,13 +297,11 @@ static struct lack *find_lacks(struct stack_part *part, const struct stack_class
 		int order = i == class->record_count  ? 1
 			    : k == like->record_count ? -1
 						      : compare_record(ours, theirs);
-
 		if (order < 0) {
 			stamp_above(part, ours->member, NULL);
 			++*ret_extra;
 		} else if (order > 0) {
 			uint32_t group = theirs->member, above = above_of(part, group);
-
 			while (above != 0 && !has_node(class, above)) {
 				group = above;
 				above = above_of(part, group);
@@ -337,7 +321,6 @@ static uint32_t count_having(
 	const struct stack_part *part, const struct lack_group *group)
 {
 	uint32_t have = 0;
-
 	for (uint32_t i = 0; i < part->class_count; i++)
 		if (has_node(&part->classes[i], group->lacks->group))
 			have += part->classes[i].count;
@@ -358,7 +341,6 @@ static void report_group(struct stack_part *part, const struct lack_group *group
 		.have = count_having(part, group),
 		.of = part->item_count,
 	};
-
 	for (uint32_t i = 0; i < count; i++)
 		like[i] = group->lacks[i].like;
 	for (uint32_t i = 0; i < part->item_count; i++) {
@@ -375,7 +357,6 @@ static void check_lacks(struct stack_part *part, const struct stack_class *class
 	struct lack_group group = { .class = class, .like = like };
 	uint32_t count, extra, above = FSDP_NONE;
 	struct lack *lacks = find_lacks(part, class, like, &count, &extra);
-
 	for (uint32_t at = 0; at < count && part->groups < GROUPS_MOST;
 		at += group.count, part->groups++) {
 		group.lacks = &lacks[at];
@@ -400,7 +381,6 @@ static void check_lacks(struct stack_part *part, const struct stack_class *class
 static struct layer_set make_set(struct stack_part *part, const struct lack_group *group)
 {
 	struct layer_set set = { part->stack, part->kin, part->is_in, 0, 0 };
-
 	FSDP_EACH(i, part->item_count, index, part->items[i].class_index) {
 		if (!part->are_kin[index])
 			continue;
@@ -417,7 +397,6 @@ static struct layer_set make_set(struct stack_part *part, const struct lack_grou
 static bool is_tail(const struct stack_part *part, const struct lack_group *group)
 {
 	uint32_t number, other, above = group->lacks->above;
-
 	if (!fsdp_complete_is_number(member_segment(part, group->lacks->group), &number))
 		return false;
 	FSDP_EACH(i, group->class->node_count, node, group->class->nodes[i])
@@ -435,7 +414,6 @@ static bool is_lost(struct stack_part *part, const struct lack_group *group)
 	const struct stack *stack = part->stack;
 	uint32_t number = group->class->first;
 	uint64_t like = group->like->count;
-
 	/* Another kind of layer, or the first one of a model that is known. */
 	if ((group->has_extra &&
 		    (group->leaves > 1 || like < 3 || like * 2 < part->item_count)) ||
@@ -474,7 +452,6 @@ static bool is_computed(
 {
 	uint32_t name = fsdp_names_find(
 		&part->model->members, above, FSDP_SPAN("parametrizations.weight"));
-
 	return name != FSDP_NONE && has_node(class, name);
 }
 
@@ -487,7 +464,6 @@ static void check_bias(struct stack_part *part, const struct stack_class *class)
 		uint32_t bias = class->records[i].member, above = above_of(part, bias);
 		struct lack_group group = { .class = class, .count = 1, .leaves = 1 };
 		struct lack lack = { .group = FSDP_NONE };
-
 		if (part->counts[above] == 1 &&
 			fsdp_span_is(member_segment(part, bias), "bias") &&
 			!is_computed(part, class, above))
@@ -536,7 +512,6 @@ static void check_kinds(struct stack_part *part, const struct stack_class *class
 {
 	const uint32_t *kinds =
 		fsdp_complete_layer_kinds(part->model, part->stack->length);
-
 	if (kinds == NULL || class->count != 1 || class->reference != FSDP_NONE)
 		return;
 	for (uint32_t i = 0; i < part->class_count; i++)
@@ -562,7 +537,6 @@ static void check_inner(struct stack_part *part, const struct stack_class *class
 {
 	const struct stack *stack = part->stack;
 	const struct stack_class *like = NULL;
-
 	if (class->count != 1 || part->item_count < 3 ||
 		class->first == stack->elements[0].number ||
 		class->first == stack->length - 1)
@@ -595,7 +569,6 @@ static void check_two(struct stack_part *part)
 {
 	const struct stack_class *a = &part->classes[0], *b = &part->classes[1];
 	uint32_t common = count_common(a, b);
-
 	if (part->stack->tower != TOWER_MAIN)
 		return;
 	if (common == a->record_count)
@@ -661,7 +634,6 @@ static void add_changed(const struct stack_part *part, struct stack_likeness *li
 	struct fsdp_tensor tensor = tensor_at(part->model, ours->tensor);
 	struct fsdp_tensor due = tensor_at(part->model, theirs->tensor);
 	uint32_t dim = 0, ranks = 0;
-
 	if (fsdp_is_same_shape(&tensor, &due))
 		return;
 	if (tensor.dtype == due.dtype) {
@@ -688,7 +660,6 @@ static bool compare_with(const struct stack_part *part, const struct stack_class
 	const struct stack_class *like, struct stack_likeness *ret)
 {
 	uint32_t i = 0;
-
 	*ret = (struct stack_likeness){
 		.class = class, .like = like, .in_leaf = true, .are_pieces = true
 	};
@@ -697,7 +668,6 @@ static bool compare_with(const struct stack_part *part, const struct stack_class
 	for (uint32_t k = 0; k < like->record_count; k++) {
 		bool is_same = i < class->record_count &&
 			       class->records[i].member == like->records[k].member;
-
 		if (is_same)
 			add_changed(part, ret, &class->records[i], &like->records[k]);
 		ret->missing += !is_same;
@@ -712,7 +682,6 @@ static bool find_like(const struct stack_part *part, const struct stack_class *c
 {
 	struct stack_likeness other;
 	bool found = false;
-
 	FSDP_EACH(i, part->class_count, like, &part->classes[i]) {
 		if (like->count < 2 || like->count <= class->count ||
 			!compare_with(part, class, like, &other))
@@ -730,7 +699,6 @@ static bool is_inward(const struct stack_part *part,
 	const struct stack_likeness *likeness, bool is_first)
 {
 	struct fsdp_tensor due = tensor_at(part->model, likeness->theirs->tensor);
-
 	return due.dims == 1 || (due.dims == 2 && (likeness->dim == 0) == is_first);
 }
 
@@ -738,11 +706,9 @@ static unsigned facts_at(
 	const struct stack_part *part, const struct stack_likeness *likeness)
 {
 	unsigned facts = 0;
-
 	for (uint32_t i = 0; i < part->item_count; i++) {
 		bool is_first = i == 0, is_end = is_first || i + 1 == part->item_count;
 		uint32_t beside = likeness->dim == 0 ? i + 1 : i - 1;
-
 		if (&part->classes[part->items[i].class_index] != likeness->class)
 			continue;
 		if (is_end)
@@ -762,7 +728,6 @@ static unsigned facts_of(struct stack_part *part, const struct stack_likeness *l
 	struct layer_set set = { part->stack, part->kin, part->is_in, 0, 0 };
 	unsigned facts = facts_at(part, likeness);
 	uint32_t all = class->count + likeness->like->count;
-
 	FSDP_EACH(i, part->item_count, of, &part->classes[part->items[i].class_index]) {
 		if (of != class && of != likeness->like)
 			continue;
@@ -804,7 +769,6 @@ static void check_alike(struct stack_part *part, const struct stack_likeness *li
 {
 	const struct stack_class *class = likeness->class, *like = likeness->like;
 	unsigned facts = facts_of(part, likeness);
-
 	part->is_uniform = (facts & (SOME | FEW)) == 0;
 	for (size_t i = 0; i < FSDP_COUNT(defects); i++) {
 		if ((facts & defects[i].needs) != defects[i].needs ||
@@ -832,7 +796,6 @@ static void check_classes(struct stack_part *part)
 	const struct stack *stack = part->stack;
 	bool is_short_list = !stack->is_deep && part->item_count < FLAT_LEAST;
 	struct stack_likeness likeness = { 0 };
-
 	for (uint32_t i = 0; part->is_whole && i < part->class_count; i++)
 		check_bias(part, &part->classes[i]);
 	if (is_short_list)
@@ -878,7 +841,6 @@ static void check_items(
 static int compare_children(const void *left, const void *right)
 {
 	const struct stack_item *a = left, *b = right;
-
 	if (a->records->child != b->records->child)
 		return a->records->child < b->records->child ? -1 : 1;
 	return compare_numbers(a, b);
@@ -889,7 +851,6 @@ static void check_children(struct stack_part *part, struct stack_item *items)
 {
 	const struct stack *stack = part->stack;
 	uint32_t count = 0, end;
-
 	FSDP_EACH(i, stack->record_count, record, &stack->records[i]) {
 		if (record->child == record->member)
 			continue;
@@ -904,7 +865,6 @@ static void check_children(struct stack_part *part, struct stack_item *items)
 	qsort(items, count, sizeof *items, compare_children);
 	for (uint32_t at = 0; at < count; at = end) {
 		uint32_t child = items[at].records->child;
-
 		for (end = at; end < count && items[end].records->child == child; end++)
 			;
 		check_items(part, items + at, end - at, false);
@@ -917,7 +877,6 @@ void fsdp_complete_check_members(struct model *model)
 	struct stack_part *part = MODEL_KEEP(model, part, 0);
 	struct stack_item *items;
 	uint32_t most = 0;
-
 	for (size_t i = 0; i < model->stack_count; i++)
 		if (model->stacks[i].record_count > most)
 			most = model->stacks[i].record_count;
@@ -928,7 +887,6 @@ void fsdp_complete_check_members(struct model *model)
 	part->counts = MODEL_KEEP(model, part->counts, members);
 	for (size_t i = 0; i < model->stack_count; i++) {
 		const struct stack *stack = part->stack = &model->stacks[i];
-
 		for (uint32_t k = 0; k < stack->element_count; k++)
 			items[k] = (struct stack_item){
 				.records = stack->elements[k].records,

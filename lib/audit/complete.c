@@ -40,7 +40,6 @@ static bool serves_packing(struct fsdp_span last)
 static struct fsdp_span unpacked(struct fsdp_span last)
 {
 	struct fsdp_span blocks = FSDP_SPAN("_blocks");
-
 	if (fsdp_span_is_any(last, "qweight weight_packed W_q"))
 		return FSDP_SPAN("weight");
 	if (last.size > blocks.size && fsdp_span_ends(last, blocks))
@@ -51,7 +50,6 @@ static struct fsdp_span unpacked(struct fsdp_span last)
 bool fsdp_complete_is_number(struct fsdp_span segment, uint32_t *ret)
 {
 	uint32_t value = 0;
-
 	if (!fsdp_span_is_number(segment) || segment.size > 9 ||
 		(segment.size > 1 && segment.data[0] == '0'))
 		return false;
@@ -64,7 +62,6 @@ bool fsdp_complete_is_number(struct fsdp_span segment, uint32_t *ret)
 bool fsdp_complete_has_number(const struct fsdp_names *names, uint32_t name)
 {
 	uint32_t number;
-
 	for (; name != 0 && name != FSDP_NONE; name = fsdp_names_at(names, name)->parent)
 		if (fsdp_complete_is_number(fsdp_names_segment(names, name), &number))
 			return true;
@@ -87,7 +84,6 @@ static void add_segment(struct model *model, struct name_folding *folding,
 {
 	uint32_t number;
 	bool numbered = fsdp_complete_is_number(segment, &number);
-
 	if (folding->size > 0)
 		folding->text[folding->size++] = '.';
 	memcpy(folding->text + folding->size, segment.data, segment.size);
@@ -120,7 +116,6 @@ static bool fold(struct model *model, struct fsdp_span name, struct name_folding
 		struct fsdp_span rest = fsdp_span(name.data + at, name.size - at);
 		struct fsdp_span segment = fsdp_span_first(rest, '.');
 		bool is_last = segment.size == rest.size;
-
 		if (fsdp_span_is(segment, "quant_state"))
 			return false;
 		if (is_last || !fsdp_span_is_any(segment, WRAPPERS))
@@ -138,7 +133,6 @@ static void keep_record(struct model *model, const struct name_folding *folding,
 	struct name_record *record = fsdp_vec_push(&model->list);
 	uint32_t member = fsdp_names_intern(&model->members, 0,
 		fsdp_span(folding->text + behind, folding->size - behind));
-
 	*record = folding->records[n];
 	record->child = record->member = member;
 	record->tensor = tensor;
@@ -155,7 +149,6 @@ static void collect_names(struct model *model)
 				 FSDP_TENSOR_SHAPE_INFERRED;
 	struct name_folding *folding = MODEL_KEEP(model, folding, 0);
 	uint32_t count = model->tensor_count;
-
 	model->folded = MODEL_KEEP(model, model->folded, count);
 	model->patterned = MODEL_KEEP(model, model->patterned, count);
 	model->reported = MODEL_KEEP(model, model->reported, count);
@@ -181,7 +174,6 @@ struct fsdp_span fsdp_complete_name_with(
 	size_t behind = (size_t)record->at + record->size, size;
 	char digits[16];
 	unsigned char *text;
-
 	if (stored.size < behind)
 		return FSDP_SPAN("");
 	size = (size_t)snprintf(digits, sizeof digits, "%u", number);
@@ -201,7 +193,6 @@ struct fsdp_span fsdp_complete_file(const struct model *model, uint32_t index)
 	uint32_t file = tensor.piece_count > 0
 				? fsdp_piece(model->checkpoint, tensor.first_piece).file
 				: FSDP_NONE;
-
 	return file != FSDP_NONE ? fsdp_file(model->checkpoint, file).path
 				 : (struct fsdp_span){ 0 };
 }
@@ -227,14 +218,12 @@ static enum tower tower_of(const struct model *model, uint32_t name)
 static bool is_weight_of(const struct model *model, uint32_t index, const char *modules)
 {
 	uint32_t name = model->folded[index], above = parent_of(model, name);
-
 	if (!is_called(model, name, "weight") ||
 		!fsdp_span_is_any(segment_of(model, above), modules) ||
 		tower_of(model, name) != TOWER_MAIN)
 		return false;
 	for (; above != 0 && above != FSDP_NONE; above = parent_of(model, above)) {
 		struct fsdp_span segment = segment_of(model, above);
-
 		if (segment.size > 0 && fsdp_is_digit(segment.data[0]))
 			return false;
 	}
@@ -259,7 +248,6 @@ static void make_stacks(struct model *model)
 	size_t count = model->list.count, stacks = 0;
 	struct name_record *records = MODEL_KEEP(model, records, count);
 	struct stack_element *elements = MODEL_KEEP(model, elements, count);
-
 	for (size_t i = 0; i < count; i++)
 		records[i] = *(const struct name_record *)fsdp_vec_at(&model->list, i);
 	FSDP_SORT(records, count, FSDP_BY(records, stack), FSDP_BY(records, element),
@@ -269,7 +257,6 @@ static void make_stacks(struct model *model)
 	model->stacks = MODEL_KEEP(model, model->stacks, stacks);
 	for (size_t at = 0; at < count;) {
 		struct stack *stack = &model->stacks[model->stack_count++];
-
 		stack->name = records[at].stack;
 		stack->records = &records[at];
 		for (; at < count && records[at].stack == stack->name; at++)
@@ -296,7 +283,6 @@ static void make_stacks(struct model *model)
 uint32_t fsdp_complete_get(const struct model *model, uint32_t object, const char *key)
 {
 	struct fsdp_setting container, setting;
-
 	if (object == FSDP_NONE)
 		return FSDP_NONE;
 	container = setting_at(model, object);
@@ -314,7 +300,6 @@ struct fsdp_token fsdp_complete_get_value(
 	const struct model *model, uint32_t object, const char *key)
 {
 	uint32_t index = fsdp_complete_get(model, object, key);
-
 	return index != FSDP_NONE ? setting_at(model, index).value
 				  : (struct fsdp_token){ .kind = FSDP_TOKEN_NONE };
 }
@@ -323,7 +308,6 @@ bool fsdp_complete_get_integer(
 	const struct model *model, uint32_t object, const char *key, uint64_t *ret)
 {
 	struct fsdp_token value = fsdp_complete_get_value(model, object, key);
-
 	if (value.kind != FSDP_TOKEN_INTEGER || value.integer < 0)
 		return false;
 	*ret = (uint64_t)value.integer;
@@ -334,7 +318,6 @@ struct fsdp_span fsdp_complete_get_text(
 	const struct model *model, uint32_t object, const char *key)
 {
 	struct fsdp_token value = fsdp_complete_get_value(model, object, key);
-
 	return value.kind == FSDP_TOKEN_TEXT ? value.text : (struct fsdp_span){ 0 };
 }
 
@@ -389,12 +372,10 @@ static uint32_t find_text_config(const struct model *model, uint32_t object)
 {
 	static const char *const keys[] = { "text_config", "llm_config",
 		"language_config", "thinker_config", "lm_config", "decoder_config" };
-
 	for (size_t i = 0; i < FSDP_COUNT(keys) && object != FSDP_NONE;) {
 		uint32_t inner = fsdp_complete_get(model, object, keys[i]);
 		bool is_deeper = inner != FSDP_NONE &&
 				 setting_at(model, inner).value.kind == FSDP_TOKEN_DICT;
-
 		object = is_deeper ? inner : object;
 		i = is_deeper ? 0 : i + 1;
 	}
@@ -405,7 +386,6 @@ static uint32_t find_text_config(const struct model *model, uint32_t object)
 static uint32_t length_of(const struct fsdp_setting *setting)
 {
 	const struct fsdp_token *value = &setting->value;
-
 	if (value->kind == FSDP_TOKEN_INTEGER)
 		return value->integer > 0 &&
 		       fsdp_span_has_any(
@@ -421,7 +401,6 @@ static uint32_t length_of(const struct fsdp_setting *setting)
 static void read_config(struct model *model)
 {
 	size_t files = 0;
-
 	model->root = model->adapter = FSDP_NONE;
 	for (uint32_t i = 0; i < model->setting_count; files++) {
 		if (fsdp_span_ends(
@@ -474,12 +453,10 @@ struct list_item {
 static int compare_list_items(const void *left, const void *right)
 {
 	const struct list_item *a = left, *b = right;
-
 	for (uint32_t i = 0; a->begin + i < a->end && b->begin + i < b->end; i++) {
 		struct fsdp_setting one = setting_at(a->model, a->begin + i);
 		struct fsdp_setting other = setting_at(b->model, b->begin + i);
 		int order = compare_tokens(&one.value, &other.value);
-
 		if (order == 0 && i > 0)
 			order = fsdp_span_compare(one.key, other.key);
 		if (order != 0)
@@ -496,7 +473,6 @@ static uint32_t *kinds_of_list(struct model *model, uint32_t list)
 	uint32_t length = setting_at(model, list).value.count, distinct = 0;
 	struct list_item *items = MODEL_TAKE(model, items, length);
 	uint32_t *kinds = MODEL_KEEP(model, kinds, length);
-
 	for (uint32_t i = 0, node = list + 1; i < length; i++) {
 		items[i] =
 			(struct list_item){ model, node, setting_at(model, node).end, i };
@@ -516,7 +492,6 @@ static const uint32_t *kinds_of(struct model *model, struct layer_list *list)
 {
 	struct fsdp_token value = setting_at(model, list->setting).value;
 	uint32_t *kinds = NULL;
-
 	if (list->is_made)
 		return list->kinds;
 	list->is_made = true;
@@ -538,7 +513,6 @@ static bool kinds_draw(
 {
 	unsigned char *seen = model->seen;
 	bool draws = true;
-
 	for (uint32_t i = 0; i < set->kin_count; i++)
 		seen[kinds[set->kin[i]]] |= set->is_in[i] ? 1 : 2;
 	for (uint32_t i = 0; i < set->kin_count; i++)
@@ -566,7 +540,6 @@ static bool indices_draw(const struct model *model, const struct layer_set *set,
 {
 	struct fsdp_setting setting = setting_at(model, list), item;
 	uint32_t found = 0, due = those ? set->count : set->kin_count - set->count;
-
 	if (setting.value.count != due || due == 0)
 		return false;
 	for (uint32_t i = list + 1; i < setting.end; i = item.end) {
@@ -588,13 +561,11 @@ static bool count_draws(const struct layer_set *set, uint64_t n)
 {
 	uint32_t length = set->stack->length;
 	bool first = true, last = true, not_first = true, not_last = true;
-
 	if (n == 0 || n >= length)
 		return false;
 	for (uint32_t i = 0; i < set->kin_count; i++) {
 		bool in = set->is_in[i], begins = set->kin[i] < n;
 		bool ends = set->kin[i] >= length - n;
-
 		first &= in == begins;
 		last &= in == ends;
 		not_first &= in != begins;
@@ -607,7 +578,6 @@ static bool list_draws(
 	struct model *model, const struct layer_set *set, struct layer_list *list)
 {
 	struct fsdp_token value = setting_at(model, list->setting).value;
-
 	if (value.kind == FSDP_TOKEN_INTEGER)
 		return count_draws(set, (uint64_t)value.integer);
 	for (uint32_t way = 0; way < 4 && value.kind == FSDP_TOKEN_LIST; way++)
@@ -622,10 +592,8 @@ static bool list_draws(
 bool fsdp_complete_is_configured(struct model *model, const struct layer_set *set)
 {
 	size_t looked_at = 0;
-
 	for (size_t i = 0; i < model->list_count && looked_at < LOOKED_AT_MOST; i++) {
 		struct layer_list *list = &model->lists[i];
-
 		if (list->length > set->stack->length)
 			continue;
 		looked_at += list->length > 1;
@@ -638,7 +606,6 @@ bool fsdp_complete_is_configured(struct model *model, const struct layer_set *se
 static bool is_run_at_end(const struct layer_set *set)
 {
 	uint32_t begin = 0, end = 0;
-
 	while (begin < set->kin_count && set->is_in[begin])
 		begin++;
 	while (end < set->kin_count && set->is_in[set->kin_count - 1 - end])
@@ -649,7 +616,6 @@ static bool is_run_at_end(const struct layer_set *set)
 static bool is_periodic(const struct layer_set *set)
 {
 	uint32_t first = FSDP_NONE, period = 0;
-
 	for (uint32_t i = 0; i < set->kin_count && period == 0; i++) {
 		if (!set->is_in[i])
 			continue;
@@ -686,7 +652,6 @@ static struct fsdp_span name_below(const struct model *model, uint32_t element,
 	uint32_t group, char room[NAME_MOST + 16])
 {
 	size_t size = (size_t)snprintf(room, 16, "%u", element);
-
 	if (group != 0) {
 		room[size++] = '.';
 		size += fsdp_names_write(&model->members, group, room + size, NAME_MOST);
@@ -700,7 +665,6 @@ bool fsdp_complete_is_gone(
 	char room[NAME_MOST + 16];
 	struct fsdp_span rest = name_below(model, element, group, room), segment;
 	uint32_t name = stack->name;
-
 	for (uint32_t at = name; at != 0 && at != FSDP_NONE; at = parent_of(model, at))
 		if (is_marked(model, at))
 			return true;
@@ -725,7 +689,6 @@ void fsdp_complete_mark_gone(
 	struct model *model, const struct stack *stack, uint32_t element, uint32_t group)
 {
 	char room[NAME_MOST + 16];
-
 	mark(model, fsdp_names_intern(&model->names, stack->name,
 			    name_below(model, element, group, room)));
 }
@@ -735,12 +698,10 @@ static struct fsdp_span name_module(
 	const struct model *model, const struct hole *hole, struct fsdp_span tensor)
 {
 	size_t below = fsdp_names_depth(&model->members, hole->like[0]->member);
-
 	if (hole->group != 0)
 		below -= fsdp_names_depth(&model->members, hole->group);
 	for (; below > 0 && tensor.size > 0; below--) {
 		struct fsdp_span last = fsdp_span_last(tensor, '.');
-
 		if (last.size == tensor.size)
 			break;
 		tensor.size -= last.size + 1;
@@ -752,7 +713,6 @@ static struct fsdp_span name_module(
 static bool is_reported(struct model *model, struct fsdp_span name)
 {
 	size_t count = fsdp_finding_count(model->checkpoint), low = 0, high;
-
 	if (model->unlisted == NULL) {
 		model->unlisted = MODEL_KEEP(model, model->unlisted, count);
 		FSDP_EACH(i, count, finding, fsdp_finding(model->checkpoint, i))
@@ -778,7 +738,6 @@ void fsdp_complete_report_gone(struct model *model, const struct hole *hole)
 	struct fsdp_span name, noun;
 	char others[128];
 	size_t known = 0;
-
 	if (hole->count == 0 || model->is_silent ||
 		fsdp_complete_is_gone(model, hole->stack, hole->element, hole->group))
 		return;
@@ -812,7 +771,6 @@ void fsdp_complete_report_gone(struct model *model, const struct hole *hole)
 			"tensor is missing; present in %s", others);
 	else {
 		struct fsdp_span module = name_module(model, hole, affected[0]);
-
 		fsdp_find(model->findings, FSDP_RULE_STACK_HOLE,
 			FSDP_PLACE(.module = module, .affected = affected,
 				.affected_count = model->formatted > FORMATTED_MAX
@@ -828,7 +786,6 @@ void fsdp_complete_report_lacking(struct model *model, uint32_t tensor, uint32_t
 {
 	uint32_t name = fsdp_names_child(&model->names, module, member);
 	va_list arguments;
-
 	if ((name != FSDP_NONE && is_marked(model, name)))
 		return;
 	mark(model, name);
@@ -846,7 +803,6 @@ uint32_t fsdp_complete_ranks_of(const struct fsdp_tensor *tensor,
 	const struct fsdp_tensor *due, uint32_t *ret_dim)
 {
 	uint32_t ranks = 0;
-
 	if (tensor->dims != due->dims)
 		return 0;
 	for (uint32_t i = 0; i < due->dims; i++) {
@@ -865,7 +821,6 @@ uint32_t fsdp_complete_ranks_of(const struct fsdp_tensor *tensor,
 uint32_t fsdp_complete_flat_ranks(uint64_t numel, uint64_t due)
 {
 	uint64_t ranks, padded;
-
 	if (numel == 0 || due == 0)
 		return 0;
 	ranks = due / numel + (due % numel != 0);
@@ -880,7 +835,6 @@ void fsdp_complete_report(struct model *model, uint32_t index, enum fsdp_rule_in
 {
 	struct fsdp_span name = stored_name(model, index);
 	va_list arguments;
-
 	model->reported[index] = 1;
 	va_start(arguments, format);
 	fsdp_find_list(model->findings, rule,
@@ -896,7 +850,6 @@ void fsdp_complete_check_shape(
 	struct fsdp_tensor tensor = tensor_at(model, index);
 	char found[FSDP_SHOWN_SHAPE], shape[FSDP_SHOWN_SHAPE];
 	uint32_t dim, ranks, times, joined;
-
 	if (model->reported[index] || tensor.numel == 0)
 		return;
 	joined = fsdp_complete_ranks_of(due, &tensor, &dim);
@@ -967,7 +920,6 @@ static struct fsdp_span find_weights_file(const struct fsdp_checkpoint *checkpoi
 	size_t count = fsdp_value_count(checkpoint);
 	struct fsdp_span file = { 0 };
 	struct fsdp_value value = { 0 };
-
 	if (count > 0)
 		value = fsdp_value(checkpoint, 0);
 	if (fsdp_file_count(checkpoint) == 1)
@@ -996,7 +948,6 @@ static void check_empty(struct model *model)
 	bool is_configured = (strncmp(model->family, "hf", 2) == 0 ||
 				     strncmp(model->family, "peft", 4) == 0) &&
 			     (model->root != FSDP_NONE || model->adapter != FSDP_NONE);
-
 	if (model->tensor_count > 0 || model->is_silent ||
 		(!is_configured && file.size == 0))
 		return;
@@ -1013,7 +964,6 @@ static void check_empty(struct model *model)
 struct fsdp_span fsdp_complete_config_dtype(const struct model *model)
 {
 	struct fsdp_span dtype = fsdp_complete_get_text(model, model->root, "dtype");
-
 	return dtype.data != NULL
 		       ? dtype
 		       : fsdp_complete_get_text(model, model->root, "torch_dtype");
@@ -1026,7 +976,6 @@ static void check_dtype(struct model *model)
 	uint64_t numel = 0;
 	size_t count = 0;
 	char next[96];
-
 	if (strncmp(model->family, "hf", 2) != 0 || model->is_silent ||
 		!fsdp_span_is_any(dtype, "bfloat16 float16") ||
 		fsdp_complete_config_names(model, "quantization_config"))
@@ -1060,7 +1009,6 @@ static void check_placeholders(struct model *model)
 	struct fsdp_span *names;
 	uint64_t width = 0;
 	size_t key = 0;
-
 	while (key < FSDP_COUNT(keys) &&
 		!fsdp_complete_get_integer(model, model->root, keys[key], &width))
 		key++;
@@ -1099,7 +1047,6 @@ static void check_steps(void *context)
 	struct fsdp_plan_facts plan;
 	bool is_planned = fsdp_checkpoint_plan(checkpoint, &plan);
 	struct model *model = FSDP_TAKE(arena, model, 1);
-
 	model->checking = checking;
 	model->checkpoint = checkpoint;
 	model->findings = checking->findings;

@@ -106,7 +106,6 @@ static void add_entry(struct optim_groups *groups, const struct optim_owner *own
 	struct fsdp_span name, int64_t number)
 {
 	struct group_entry *entries = groups->entries;
-
 	if (groups->count == groups->room) {
 		groups->room = groups->room < 64 ? 64 : 2 * groups->room;
 		entries = FSDP_CHECK_TAKE(groups->checking, entries, groups->room);
@@ -144,7 +143,6 @@ static void add_flattened(
 	struct fsdp_span word = FSDP_SPAN("param_groups."), end = FSDP_SPAN(".lr");
 	const unsigned char *at = memmem(raw.data, raw.size, word.data, word.size);
 	bool is_rate = fsdp_span_ends(raw, end);
-
 	if (at == NULL || (!is_rate && !fsdp_span_ends(raw, FSDP_SPAN(".betas"))))
 		return;
 	size_t front = (size_t)(at - raw.data);
@@ -168,7 +166,6 @@ static void read_key(struct optim_groups *groups, struct fsdp_span raw)
 	struct fsdp_span name = fsdp_span_first(raw, '.'), member;
 	bool is_scheduler = fsdp_span_find(name, FSDP_SPAN("sched")) != NULL;
 	struct optim_key *key = &groups->keys[is_scheduler];
-
 	if (name.size == raw.size ||
 		(!is_scheduler && !fsdp_span_begins(name, FSDP_SPAN("optim"))))
 		return;
@@ -188,7 +185,6 @@ static void add_value(struct optim_groups *groups, const struct fsdp_value *valu
 	struct fsdp_span raw = fsdp_check_name(checking, value->raw_name), key;
 	struct fsdp_container_path path;
 	struct optim_owner *owner;
-
 	read_key(groups, raw);
 	if (!fsdp_container_path_read(
 		    checking->checkpoint, value->path, raw, "param_groups", &path)) {
@@ -219,7 +215,6 @@ static void add_value(struct optim_groups *groups, const struct fsdp_value *valu
 static int by_entry(const void *a, const void *b)
 {
 	const struct group_entry *left = a, *right = b;
-
 	if (left->owner != right->owner)
 		return left->owner < right->owner ? -1 : 1;
 	if ((left->name.data == NULL) != (right->name.data == NULL))
@@ -254,7 +249,6 @@ static void report_entries(struct optim_groups *groups, const struct group_entry
 {
 	const struct optim_owner *owner = &groups->owners[entry->owner];
 	char room[FSDP_SHOWN + 48];
-
 	fsdp_find(groups->checking->findings, FSDP_RULE_OPTIM_GROUPS,
 		FSDP_PLACE(.module = module_of(owner), .rank = owner->rank),
 		"the groups of the optimizer list parameter %s %s",
@@ -266,7 +260,6 @@ static void check_twice(
 {
 	const struct group_entry *twice = NULL;
 	size_t found = 0;
-
 	for (size_t i = 1; i < count; i++) {
 		if (by_entry(&entries[i - 1], &entries[i]) != 0 ||
 			(i > 1 && by_entry(&entries[i - 2], &entries[i]) == 0))
@@ -294,7 +287,6 @@ static void check_hole(
 {
 	const struct optim_owner *owner = &groups->owners[entries->owner];
 	int64_t due = 0;
-
 	if (entries->name.data == NULL && are_addresses(entries, count)) {
 		fsdp_find(groups->checking->findings, FSDP_RULE_OPTIM_GROUPS,
 			FSDP_PLACE(.module = module_of(owner), .rank = owner->rank,
@@ -322,7 +314,6 @@ static bool mark_state(struct optim_groups *groups, struct optim_owner *owner,
 	};
 	struct group_entry *entry =
 		bsearch(&wanted, groups->entries, groups->count, sizeof wanted, by_entry);
-
 	if (entry != NULL)
 		entry->has_state = true;
 	if (entry != NULL || name.data == NULL) {
@@ -346,7 +337,6 @@ static void read_state(struct optim_groups *groups, uint32_t raw_name,
 	struct fsdp_state_name state;
 	struct fsdp_container_path path;
 	struct optim_owner *owner;
-
 	if (!fsdp_container_path_read(
 		    checking->checkpoint, path_index, raw, "state", &path) ||
 		path.count < 2 || !path.behind[0].is_integer) {
@@ -372,7 +362,6 @@ static void read_state(struct optim_groups *groups, uint32_t raw_name,
 static void report_strays(struct optim_groups *groups, const struct optim_owner *owner)
 {
 	char others[80] = "";
-
 	if (owner->strays.count == 0)
 		return;
 	if (owner->strays.count > 1)
@@ -396,7 +385,6 @@ static void check_states(
 	const struct group_entry *one = NULL;
 	char room[FSDP_SHOWN + 48];
 	size_t without = 0;
-
 	for (size_t i = 0; i < count; i++)
 		if (!entries[i].has_state && without++ == 0)
 			one = &entries[i];
@@ -410,7 +398,6 @@ static void check_states(
 			owner->is_adam && groups->owner_count == 1 && !groups->has_states
 				? fsdp_check_step(checking)
 				: -1;
-
 		if (step > 0)
 			fsdp_find(checking->findings, FSDP_RULE_OPTIM_STATE_MISSING,
 				FSDP_PLACE(.module = module_of(owner),
@@ -439,7 +426,6 @@ static void each_owner(struct optim_groups *groups,
 {
 	for (size_t first = 0, end; first < groups->count; first = end) {
 		const struct group_entry *entries = &groups->entries[first];
-
 		for (end = first + 1; end < groups->count &&
 				      groups->entries[end].owner == entries->owner;
 			end++)
@@ -461,7 +447,6 @@ static void report_exchanged(struct optim_groups *groups)
 {
 	const struct optim_key *optimizer = &groups->keys[0],
 			       *scheduler = &groups->keys[1];
-
 	if (optimizer->has_epoch && !optimizer->has_groups && scheduler->has_groups &&
 		!scheduler->has_epoch)
 		fsdp_find(groups->checking->findings, FSDP_RULE_OPTIM_GROUPS,
@@ -479,7 +464,6 @@ static void check_groups(struct fsdp_checking *checking)
 		.checking = checking,
 		.is_whole = fsdp_check_is_of(checking, "dcp"),
 	};
-
 	for (uint32_t i = 0; i < fsdp_value_count(checkpoint) && !checking->no_memory;
 		i++) {
 		struct fsdp_value value = fsdp_value(checkpoint, i);
@@ -541,7 +525,6 @@ static bool is_whole(const struct fsdp_tensor *tensor)
 {
 	uint32_t not_whole = FSDP_TENSOR_FLATTENED | FSDP_TENSOR_SPREAD |
 			     FSDP_TENSOR_RANKS_OWN | FSDP_TENSOR_SHAPE_INFERRED;
-
 	return (tensor->flags & not_whole) == 0 && tensor->layout == NULL;
 }
 
@@ -549,7 +532,6 @@ static struct fsdp_span key_of(
 	struct fsdp_checking *checking, const struct fsdp_state *state)
 {
 	struct fsdp_span name = fsdp_check_tensor_name(checking, state->tensor);
-
 	if (state->key_offset > name.size ||
 		state->key_size > name.size - state->key_offset)
 		return FSDP_SPAN("");
@@ -567,20 +549,17 @@ static bool is_moment(struct fsdp_span key)
 static void check_shapes(struct optimizer *optimizer)
 {
 	struct fsdp_checking *checking = optimizer->checking;
-
 	FSDP_EACH(i, optimizer->count, index, optimizer->parameters[i]) {
 		struct fsdp_tensor parameter = fsdp_tensor(checking->checkpoint, index);
 		size_t count;
 		const struct fsdp_state *states =
 			fsdp_optimizer_states_of(optimizer->states, index, &count);
-
 		if (!is_whole(&parameter) || parameter.numel == 0)
 			continue;
 		for (size_t k = 0; states != NULL && k < count; k++) {
 			struct fsdp_tensor moment =
 				fsdp_tensor(checking->checkpoint, states[k].tensor);
 			char found[FSDP_SHOWN_SHAPE], due[FSDP_SHOWN_SHAPE];
-
 			if (is_moment(key_of(checking, &states[k])) &&
 				is_whole(&moment) &&
 				!fsdp_is_same_shape(&parameter, &moment))
@@ -599,11 +578,9 @@ static void check_counters(struct fsdp_checking *checking)
 	const struct fsdp_checkpoint *checkpoint = checking->checkpoint;
 	struct fsdp_kept names = { 0 };
 	const char *dtype = NULL;
-
 	for (uint32_t i = 0; i < fsdp_tensor_count(checkpoint); i++) {
 		struct fsdp_tensor tensor = fsdp_tensor(checkpoint, i);
 		const char *type = fsdp_dtype(tensor.dtype)->name;
-
 		if (tensor.role != FSDP_ROLE_OPTIM || tensor.numel != 1 ||
 			(strcmp(type, "float16") != 0 && strcmp(type, "bfloat16") != 0))
 			continue;
@@ -631,11 +608,9 @@ static bool find_together(
 	size_t count;
 	const struct fsdp_state *states =
 		fsdp_optimizer_states_of(optimizer->states, parameter, &count);
-
 	memset(has, 0, TOGETHER * sizeof *has);
 	for (size_t i = 0; states != NULL && i < count; i++) {
 		struct fsdp_span key = key_of(optimizer->checking, &states[i]);
-
 		for (size_t k = 0; k < TOGETHER; k++)
 			has[k] |= fsdp_span_is(key, together[k]);
 	}
@@ -647,7 +622,6 @@ static void check_together(struct optimizer *optimizer)
 	struct fsdp_checking *checking = optimizer->checking;
 	size_t with[TOGETHER] = { 0 }, all = 0;
 	bool has[TOGETHER];
-
 	for (size_t i = 0; i < optimizer->count; i++) {
 		all += find_together(optimizer, optimizer->parameters[i], has);
 		for (size_t k = 0; k < TOGETHER; k++)
@@ -655,7 +629,6 @@ static void check_together(struct optimizer *optimizer)
 	}
 	for (size_t i = 0; i < optimizer->count; i++) {
 		bool is_one = find_together(optimizer, optimizer->parameters[i], has);
-
 		for (size_t k = 0; k < TOGETHER && is_one; k++)
 			if (!has[k] && with[k] * 2 > all && (k == 0 || has[0]))
 				fsdp_check_report(checking,
@@ -686,7 +659,6 @@ static bool fold_name(const struct fsdp_hasher *hasher, struct fsdp_span name,
 	for (size_t at = 0, end; at < name.size; at = end + 1) {
 		struct fsdp_span segment =
 			fsdp_span_first(fsdp_span(name.data + at, name.size - at), '.');
-
 		end = at + segment.size;
 		if (segment.size == 0 || !fsdp_is_digit(segment.data[0])) {
 			parameter->fold =
@@ -710,7 +682,6 @@ static void find_similar(struct stateless *list, size_t count, bool is_layer)
 		FSDP_SORT(list, count, FSDP_BY(list, fold));
 	for (size_t first = 0, end; first < count; first = end) {
 		bool has = false;
-
 		for (end = first;
 			end < count && (is_layer ? list[end].layer == list[first].layer
 						 : list[end].fold == list[first].fold);
@@ -740,7 +711,6 @@ static void check_stateless(struct optimizer *optimizer)
 	struct stateless *list = FSDP_CHECK_TAKE(checking, list, optimizer->count);
 	struct fsdp_kept names = { 0 };
 	size_t count = 0, with = 0;
-
 	if (list == NULL || is_packed(checking) || is_state_reported(checking->findings))
 		return;
 	FSDP_EACH(i, optimizer->count, index, optimizer->parameters[i]) {
@@ -748,7 +718,6 @@ static void check_stateless(struct optimizer *optimizer)
 		size_t states;
 		const struct fsdp_state *of =
 			fsdp_optimizer_states_of(optimizer->states, index, &states);
-
 		if (of != NULL && of->is_partial)
 			return;
 		list[count] =
@@ -778,7 +747,6 @@ static void check_stateless(struct optimizer *optimizer)
 static int by_hash(const void *a, const void *b)
 {
 	uint64_t left = *(const uint64_t *)a, right = *(const uint64_t *)b;
-
 	return left < right ? -1 : left > right;
 }
 
@@ -793,14 +761,12 @@ static void check_numbered_shapes(struct optimizer *optimizer)
 	uint64_t *shapes = FSDP_CHECK_TAKE(checking, shapes, optimizer->count);
 	size_t states = 0, without = 0, vectors = 0, matrices = 0, count;
 	bool has_matrix = false;
-
 	if (shapes == NULL ||
 		(checking->family[0] != '\0' && !fsdp_check_is_of(checking, "torch") &&
 			!fsdp_check_is_of(checking, "hf-")))
 		return;
 	FSDP_EACH(i, optimizer->count, index, optimizer->parameters[i]) {
 		struct fsdp_tensor parameter = fsdp_tensor(checkpoint, index);
-
 		if (!is_whole(&parameter) || fsdp_optimizer_states_of(optimizer->states,
 						     index, &count) != NULL)
 			return;
@@ -838,7 +804,6 @@ static bool is_orphan(struct fsdp_checking *checking, uint32_t index)
 {
 	struct fsdp_tensor tensor = fsdp_tensor(checking->checkpoint, index);
 	struct fsdp_span name, key, owner;
-
 	if (tensor.role != FSDP_ROLE_OPTIM || !is_whole(&tensor))
 		return false;
 	name = fsdp_check_name(checking, tensor.name);
@@ -855,14 +820,12 @@ static void check_orphans(struct optimizer *optimizer)
 	struct fsdp_checking *checking = optimizer->checking;
 	size_t count = fsdp_tensor_count(checking->checkpoint), claimed = 0, orphans = 0;
 	bool *is_claimed = FSDP_CHECK_TAKE(checking, is_claimed, count);
-
 	if (is_claimed == NULL)
 		return;
 	for (size_t i = 0; i < optimizer->count; i++) {
 		size_t of;
 		const struct fsdp_state *states = fsdp_optimizer_states_of(
 			optimizer->states, optimizer->parameters[i], &of);
-
 		for (size_t k = 0; states != NULL && k < of; k++) {
 			claimed += is_moment(key_of(checking, &states[k]));
 			is_claimed[states[k].tensor] = true;
@@ -881,7 +844,6 @@ static void check_orphans(struct optimizer *optimizer)
 static void check_absent(struct fsdp_checking *checking)
 {
 	const struct fsdp_checkpoint *checkpoint = checking->checkpoint;
-
 	if (strcmp(checking->family, "deepspeed-zero0") != 0)
 		return;
 	for (size_t i = 0; i < fsdp_finding_count(checkpoint); i++)
@@ -908,11 +870,9 @@ static void check_optimizer(struct fsdp_checking *checking)
 	const struct fsdp_checkpoint *checkpoint = checking->checkpoint;
 	struct optimizer optimizer = { .checking = checking };
 	size_t count = fsdp_tensor_count(checkpoint), states = 0;
-
 	optimizer.parameters = FSDP_CHECK_TAKE(checking, optimizer.parameters, count);
 	for (uint32_t i = 0; i < count && optimizer.parameters != NULL; i++) {
 		enum fsdp_role role = fsdp_tensor(checkpoint, i).role;
-
 		states += role == FSDP_ROLE_OPTIM;
 		if (role == FSDP_ROLE_PARAM)
 			optimizer.parameters[optimizer.count++] = i;

@@ -22,7 +22,6 @@ static bool is_left_empty(
 {
 	uint32_t not_whole = FSDP_TENSOR_FLATTENED | FSDP_TENSOR_RANKS_OWN |
 			     FSDP_TENSOR_SHAPE_INFERRED;
-
 	return tensor->role == FSDP_ROLE_PARAM && tensor->dims > 0 &&
 	       tensor->shape[0] == 0 && tensor->numel == 0 &&
 	       (tensor->flags & not_whole) == 0 &&
@@ -38,7 +37,6 @@ static bool is_left_empty(
 static bool is_named_parameter(const struct fsdp_tensor *tensor, struct fsdp_span name)
 {
 	struct fsdp_span last = fsdp_span_last(name, '.');
-
 	if (fsdp_span_is(last, "_extra_state"))
 		return false;
 	return (tensor->flags & FSDP_TENSOR_ROLE_INFERRED) == 0 ||
@@ -104,7 +102,6 @@ static enum emptiness evidence_of(const struct empties *empties, uint32_t index)
 	struct fsdp_checking *checking = empties->checking;
 	struct fsdp_tensor tensor = fsdp_tensor(checking->checkpoint, index);
 	struct fsdp_span name = fsdp_check_name(checking, tensor.name);
-
 	if (empties->count * 2 > empties->parameters)
 		return MOST_ARE;
 	if (!is_named_parameter(&tensor, name))
@@ -180,10 +177,8 @@ static void check_parameters(struct fsdp_checking *checking)
 	const struct fsdp_checkpoint *checkpoint = checking->checkpoint;
 	size_t count = fsdp_tensor_count(checkpoint);
 	struct empties empties = { .checking = checking };
-
 	for (uint32_t i = 0; i < count && !checking->no_memory; i++) {
 		struct fsdp_tensor tensor = fsdp_tensor(checkpoint, i);
-
 		empties.parameters += tensor.role == FSDP_ROLE_PARAM;
 		if (!is_left_empty(checking, &tensor))
 			continue;
@@ -275,7 +270,6 @@ static struct fsdp_span key_of(const struct fsdp_checkpoint *checkpoint,
 {
 	struct fsdp_path_part part = { .text = raw }, last = part;
 	uint64_t state = 0;
-
 	while (tensor->path != FSDP_NONE &&
 		fsdp_path_next(checkpoint, tensor->path, raw, &state, &part))
 		last = part;
@@ -287,7 +281,6 @@ static bool has_segment(struct fsdp_span key, size_t wrapper)
 	for (size_t at = 0;;) {
 		struct fsdp_span rest = fsdp_span(key.data + at, key.size - at);
 		struct fsdp_span segment = fsdp_span_first(rest, '.');
-
 		if (segment.size == rest.size)
 			return false;
 		if (fsdp_span_is(segment, wrappers[wrapper].segment))
@@ -311,11 +304,9 @@ static void read_chain(
 	struct wrapped *wrapped, struct fsdp_span raw, struct fsdp_span key)
 {
 	size_t size = raw.size - key.size;
-
 	for (;;) {
 		struct fsdp_span segment =
 			fsdp_span_first(fsdp_span(raw.data + size, raw.size - size), '.');
-
 		size_t wrapper = 0;
 
 		while (wrapper < OF_PEFT &&
@@ -346,7 +337,6 @@ static void read_segments(struct wrapped *wrapped, const struct fsdp_tensor *ten
 	struct fsdp_span raw = fsdp_check_name(checking, tensor->raw_name);
 	struct fsdp_span key = key_of(checking->checkpoint, tensor, raw);
 	bool is_wrapped = false;
-
 	wrapped->all++;
 	wrapped->outer += key.size == raw.size;
 	wrapped->has_lora |= fsdp_span_find(key, FSDP_SPAN(".lora_A.")) != NULL;
@@ -379,7 +369,6 @@ static bool is_for_command(struct fsdp_span text)
 {
 	static const char plain[] =
 		"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._";
-
 	for (size_t i = 0; i < text.size; i++)
 		if (memchr(plain, text.data[i], sizeof plain - 1) == NULL)
 			return false;
@@ -392,7 +381,6 @@ static const char *fix_of(const struct wrapped *wrapped, size_t wrapper, bool is
 {
 	bool is_hf = fsdp_check_is_of(wrapped->checking, "hf");
 	bool is_cleaned = is_hf, is_stripped = is_chain;
-
 	for (size_t i = 0; i < OF_PEFT; i++)
 		if (wrapped->names[i].count > 0) {
 			is_cleaned &= i == OF_FSDP || i == OF_CHECKPOINTING;
@@ -434,13 +422,11 @@ static void report_wrapper(struct wrapped *wrapped, size_t wrapper)
 		is_all && wrapped->in_chain[wrapper] && wrapped->chained == names->count;
 	char count[64], room[FSDP_SHOWN], fix[2 * FSDP_SHOWN], tools[FSDP_SHOWN] = "";
 	struct fsdp_span shown = fsdp_span_text(wrappers[wrapper].segment);
-
 	if (is_chain)
 		shown = fsdp_span(wrapped->prefix.data, wrapped->prefix.size - 1);
 	for (size_t i = 0; i < OF_PEFT; i++) {
 		size_t end = strlen(tools);
 		bool is_here = i == wrapper || (is_chain && wrapped->in_chain[i]);
-
 		if (is_here && i < wrapper)
 			return;
 		if (is_here)
@@ -467,7 +453,6 @@ static bool is_bare(
 {
 	struct fsdp_path_part part;
 	uint64_t state = 0;
-
 	return fsdp_name_write(checkpoint, tensor->raw_name, NULL, 0) == 0 &&
 	       (tensor->path == FSDP_NONE || !fsdp_path_next(checkpoint, tensor->path,
 						     FSDP_SPAN(""), &state, &part));
@@ -478,7 +463,6 @@ static void check_pair(struct fsdp_checking *checking, struct fsdp_scratch *othe
 	const struct fsdp_tensor *a, const struct fsdp_tensor *b)
 {
 	struct fsdp_span names[2], rest;
-
 	names[0] = fsdp_check_name(checking, a->raw_name);
 	names[1] = fsdp_scratch_name(other, checking->checkpoint, b->raw_name);
 	if (a->name == b->name && a->raw_name != b->raw_name) {
@@ -510,11 +494,9 @@ static void check_pair(struct fsdp_checking *checking, struct fsdp_scratch *othe
 static void find_averages(struct wrapped *wrapped)
 {
 	struct fsdp_checking *checking = wrapped->checking;
-
 	for (uint32_t i = 0; i < fsdp_tensor_count(checking->checkpoint); i++) {
 		struct fsdp_tensor tensor = fsdp_tensor(checking->checkpoint, i);
 		struct fsdp_span raw, key;
-
 		if (tensor.dims != 0 || wrapped->averages.count == AVERAGES)
 			continue;
 		raw = fsdp_check_name(checking, tensor.raw_name);

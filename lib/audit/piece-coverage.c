@@ -66,7 +66,6 @@ static bool is_same_box(const struct coverage *coverage, const struct box *a,
 static void hold(struct coverage *coverage, const struct box *box)
 {
 	uint64_t volume = 1;
-
 	if (box->offsets == NULL)
 		volume = (uint64_t)(box->end - box->begin);
 	for (uint32_t i = 0; box->offsets != NULL && i < coverage->dims; i++)
@@ -83,7 +82,6 @@ static bool compare_pairs(
 		for (size_t k = i + 1; k < count && boxes[k].begin < boxes[i].end; k++) {
 			const struct box *a = &boxes[i], *b = &boxes[k];
 			bool same = a->begin == b->begin && a->end == b->end;
-
 			if (coverage->pairs++ >= PAIRS_MOST)
 				return false;
 			if (same && is_same_box(coverage, a, b, dim + 1)) {
@@ -117,7 +115,6 @@ static void reach_on(struct coverage *coverage, int64_t begin, int64_t end)
 static bool split(struct coverage *coverage, struct extent range)
 {
 	struct box *boxes = &coverage->boxes[range.first];
-
 	for (size_t i = 0; i < range.count && boxes[i].offsets != NULL; i++) {
 		boxes[i].begin = boxes[i].offsets[range.dim];
 		boxes[i].end = boxes[i].begin + boxes[i].sizes[range.dim];
@@ -127,7 +124,6 @@ static bool split(struct coverage *coverage, struct extent range)
 	for (size_t i = 0, next; i < range.count; i = next) {
 		int64_t end = boxes[i].end;
 		bool alike = true;
-
 		for (next = i + 1; next < range.count && boxes[next].begin < end;
 			next++) {
 			alike &= boxes[next].begin == boxes[i].begin &&
@@ -154,12 +150,10 @@ static bool collect_boxes(struct coverage *coverage, const struct fsdp_tensor *t
 {
 	const struct fsdp_checkpoint *checkpoint = coverage->checking->checkpoint;
 	size_t runs = 0, wholes = 0;
-
 	coverage->count = 0;
 	for (uint32_t i = 0; i < tensor->piece_count; i++) {
 		struct fsdp_piece piece = fsdp_piece(checkpoint, tensor->first_piece + i);
 		uint32_t rank;
-
 		runs += piece.is_run;
 		wholes += !piece.is_run && piece.offsets == NULL;
 		if (fsdp_piece_numel(checkpoint, tensor->first_piece + i, &rank) > 0)
@@ -179,7 +173,6 @@ static bool is_compared(const struct coverage *coverage, const struct fsdp_tenso
 {
 	const uint32_t skipped = FSDP_TENSOR_NO_DATA | FSDP_TENSOR_RANKS_OWN;
 	struct fsdp_placement placement = { 0 };
-
 	if (tensor->piece_count == 0 || tensor->numel == 0 || tensor->dims == 0 ||
 		(tensor->flags & skipped) != 0 || tensor->layout != NULL)
 		return false;
@@ -197,7 +190,6 @@ static const char *write_box(
 	const struct coverage *coverage, const struct box *box, char text[FSDP_SHOWN])
 {
 	int64_t size = box->end - box->begin;
-
 	return box->offsets != NULL
 		       ? fsdp_shown_box(box->offsets, box->sizes, coverage->dims, text)
 		       : fsdp_shown_box(&box->begin, &size, 1, text);
@@ -209,7 +201,6 @@ static void report_overlap(struct coverage *coverage, const struct fsdp_tensor *
 	struct fsdp_span name = fsdp_check_name(checking, tensor->name), path = { 0 };
 	uint32_t file = fsdp_piece(checking->checkpoint, coverage->pair[1]->piece).file;
 	char first[FSDP_SHOWN], second[FSDP_SHOWN];
-
 	if (file != FSDP_NONE)
 		path = fsdp_file(checking->checkpoint, file).path;
 	fsdp_find(checking->findings, FSDP_RULE_CHUNK_OVERLAP,
@@ -229,7 +220,6 @@ static void report_gap(struct coverage *coverage, const struct fsdp_tensor *tens
 			      : tensor->shape[0];
 	bool runs = coverage->count > 0 && coverage->boxes[0].offsets == NULL;
 	char where[96] = "";
-
 	if (coverage->gap_end <= coverage->reach && coverage->reach < end)
 		coverage->gap_end = end;
 	if (coverage->gap_end > coverage->reach)
@@ -273,14 +263,12 @@ static void read_reported(struct coverage *coverage)
 		FSDP_RULE_DTENSOR_LAYOUT, FSDP_RULE_NOT_EVALUATED,
 		FSDP_RULE_NOT_A_CHECKPOINT, FSDP_RULE_TRUNCATED_FILE };
 	const struct fsdp_checkpoint *checkpoint = coverage->checking->checkpoint;
-
 	/* One file of a set whose others were not named has pieces only. */
 	coverage->gaps_explained = fsdp_checkpoint_error_count(checkpoint) > 0 ||
 				   strcmp(coverage->checking->family, "safetensors") == 0;
 	for (size_t i = 0; i < fsdp_finding_count(checkpoint); i++) {
 		const struct fsdp_finding *finding = fsdp_finding(checkpoint, i);
 		uint32_t tensor = FSDP_NONE;
-
 		if ((finding->rule == fsdp_rule(FSDP_RULE_CHUNK_GAP) ||
 			    finding->rule == fsdp_rule(FSDP_RULE_CHUNK_OVERLAP)) &&
 			finding->tensor.data != NULL)
@@ -306,10 +294,8 @@ static void check_coverage(struct fsdp_checking *checking)
 	size_t count = fsdp_tensor_count(checking->checkpoint), most = 1;
 	struct coverage coverage = { .checking = checking };
 	bool all = true, some = false;
-
 	for (uint32_t i = 0; i < count; i++) {
 		size_t pieces = fsdp_tensor(checking->checkpoint, i).piece_count;
-
 		most = pieces > most ? pieces : most;
 	}
 	coverage.reported = FSDP_CHECK_TAKE(checking, coverage.reported, count);
@@ -353,7 +339,6 @@ static bool is_copy(struct fsdp_span a, struct fsdp_span b)
 {
 	struct fsdp_span first = fsdp_span_first(a, '.'),
 			 second = fsdp_span_first(b, '.');
-
 	return first.size < a.size && second.size < b.size &&
 	       fsdp_span_equal(fsdp_span(a.data + first.size, a.size - first.size),
 		       fsdp_span(b.data + second.size, b.size - second.size));
@@ -367,10 +352,8 @@ static void check_ties(struct fsdp_checking *checking)
 	struct tied_pair *pairs = FSDP_CHECK_TAKE(checking, pairs, count);
 	struct fsdp_kept names = { 0 };
 	char first[FSDP_SHOWN], second[FSDP_SHOWN];
-
 	for (uint32_t i = 0; i < count && pairs != NULL; i++) {
 		struct fsdp_tensor tensor = fsdp_tensor(checkpoint, i);
-
 		/* Scalars that are expanded share their storage, too. */
 		if (tensor.alias != FSDP_NONE && tensor.role != FSDP_ROLE_OPTIM &&
 			tensor.numel > 1 && (tensor.flags & FSDP_TENSOR_NO_DATA) == 0)
@@ -432,7 +415,6 @@ static void report_waste(struct fsdp_checking *checking, const struct fsdp_unuse
 {
 	struct fsdp_kept names = { 0 };
 	char room[FSDP_SHOWN];
-
 	for (size_t i = 0; i < row->view_count && i < FSDP_AFFECTED_KEPT; i++)
 		fsdp_check_keep(checking, &names,
 			fsdp_check_tensor_name(
@@ -456,7 +438,6 @@ static void check_waste(struct fsdp_checking *checking)
 {
 	struct fsdp_unused *waste = NULL;
 	size_t count = 0;
-
 	if (fsdp_unused_new(checking->checkpoint, &waste, checking->ret_error) &&
 		fsdp_unused_finish(waste, checking->ret_error))
 		count = fsdp_unused_count(waste);
@@ -464,7 +445,6 @@ static void check_waste(struct fsdp_checking *checking)
 		checking->failed = true;
 	for (size_t i = 0; i < count && !checking->no_memory; i++) {
 		struct fsdp_unused_row row = fsdp_unused_row(waste, i);
-
 		/* The storage that wastes most comes first, so a small waste ends it. */
 		if (row.stored_bytes - row.used_bytes < LEAST_BYTES / LEAST_TIMES)
 			break;

@@ -20,7 +20,6 @@ static int64_t step_of_path(const char *path, struct fsdp_span *ret_name)
 {
 	struct fsdp_span rest = fsdp_span_text(path);
 	struct fsdp_step_name step = { .step = -1 };
-
 	for (size_t i = 0; i < 2 && rest.size > 0 && step.step < 0; i++) {
 		while (rest.size > 0 && rest.data[rest.size - 1] == '/')
 			rest.size--;
@@ -36,7 +35,6 @@ static int64_t step_of_place(struct fsdp_checking *checking, struct fsdp_span *r
 {
 	int64_t step = step_of_path(checking->path, ret_name);
 	struct fsdp_step_name below = { .step = -1 };
-
 	if (step >= 0 || fsdp_file_count(checking->checkpoint) == 0 ||
 		!(fsdp_check_is_of(checking, "deepspeed") ||
 			fsdp_check_is_of(checking, "megatron")))
@@ -60,7 +58,6 @@ static bool is_counted(struct fsdp_checking *checking, int64_t number)
 	for (uint32_t i = 0; i < fsdp_value_count(checking->checkpoint); i++) {
 		struct fsdp_value value = fsdp_value(checking->checkpoint, i);
 		const struct fsdp_token *token = only_token(&value, FSDP_TOKEN_INTEGER);
-
 		if (token != NULL && token->integer == number &&
 			fsdp_span_has_any(
 				fsdp_span_last(
@@ -76,7 +73,6 @@ static int64_t find_step(struct fsdp_checking *checking)
 {
 	struct fsdp_overview *overview = NULL;
 	struct fsdp_kind kind = { .has_step = false };
-
 	checking->failed |=
 		!fsdp_overview_new(
 			checking->checkpoint, &overview, checking->ret_error) ||
@@ -90,7 +86,6 @@ int64_t fsdp_check_step(struct fsdp_checking *checking)
 {
 	struct fsdp_span name = { 0 };
 	int64_t step = find_step(checking);
-
 	if (step < 0 && checking->path != NULL)
 		step = step_of_path(checking->path, &name);
 	for (uint32_t i = 0; step < 0 && i < fsdp_value_count(checking->checkpoint);
@@ -110,12 +105,10 @@ static int64_t find_global_step(struct fsdp_checking *checking)
 {
 	bool is_of_trainer = false;
 	int64_t step = -1;
-
 	for (uint32_t i = 0; i < fsdp_value_count(checking->checkpoint); i++) {
 		struct fsdp_value value = fsdp_value(checking->checkpoint, i);
 		const struct fsdp_token *token = only_token(&value, FSDP_TOKEN_INTEGER);
 		struct fsdp_span name = fsdp_check_name(checking, value.name);
-
 		is_of_trainer |= fsdp_span_is(name, "trainer_state.max_steps");
 		if (token != NULL && fsdp_span_is(name, "global_step"))
 			step = token->integer;
@@ -136,7 +129,6 @@ static void check_scheduler(struct fsdp_checking *checking)
 	     saves_scaler = false, may_skip = false, is_behind;
 	struct fsdp_span folder = { 0 };
 	int64_t step, ranks = fsdp_checkpoint_world_size(checkpoint);
-
 	if (!is_trainer && strcmp(checking->family, "dcp-with-scheduler") != 0)
 		return;
 	step = is_trainer ? find_global_step(checking) : find_step(checking);
@@ -146,7 +138,6 @@ static void check_scheduler(struct fsdp_checking *checking)
 		struct fsdp_value value = fsdp_value(checkpoint, i);
 		const struct fsdp_token *token = only_token(&value, FSDP_TOKEN_TEXT);
 		struct fsdp_span name = fsdp_check_name(checking, value.name);
-
 		saves_scaler |= token != NULL && token->text.size > 1 &&
 				token->text.data[0] >= '5' &&
 				token->text.data[1] == '.' &&
@@ -161,7 +152,6 @@ static void check_scheduler(struct fsdp_checking *checking)
 		struct fsdp_value value = fsdp_value(checkpoint, i);
 		const struct fsdp_token *token = only_token(&value, FSDP_TOKEN_INTEGER);
 		struct fsdp_span name = fsdp_check_name(checking, value.name);
-
 		is_behind = token != NULL && is_trainer && saves_scaler && !may_skip &&
 			    token->integer < step;
 		if (token == NULL || (is_trainer && !has_lambda) ||
@@ -198,13 +188,11 @@ static void check_best(struct fsdp_checking *checking)
 {
 	struct fsdp_span here = run_of(fsdp_span_text(checking->path)), best;
 	char room[FSDP_SHOWN];
-
 	if (here.size == 0 || fsdp_span_is_any(here, ". .."))
 		return;
 	for (uint32_t i = 0; i < fsdp_value_count(checking->checkpoint); i++) {
 		struct fsdp_value value = fsdp_value(checking->checkpoint, i);
 		const struct fsdp_token *token = only_token(&value, FSDP_TOKEN_TEXT);
-
 		if (token == NULL || !fsdp_span_is(fsdp_check_name(checking, value.name),
 					     "trainer_state.best_model_checkpoint"))
 			continue;
@@ -230,13 +218,11 @@ static void check_weights_only(struct fsdp_checking *checking)
 {
 	const struct fsdp_checkpoint *checkpoint = checking->checkpoint;
 	bool has_loops = false, has_states = false;
-
 	if (strcmp(checking->family, "lightning-ckpt") != 0)
 		return;
 	for (uint32_t i = 0; i < fsdp_value_count(checkpoint); i++) {
 		struct fsdp_span name =
 			fsdp_check_name(checking, fsdp_value(checkpoint, i).name);
-
 		has_loops |= fsdp_span_begins(name, FSDP_SPAN("loops."));
 		has_states |= fsdp_span_begins(name, FSDP_SPAN("optimizer_states"));
 	}
@@ -250,7 +236,6 @@ static void check_steps(struct fsdp_checking *checking)
 {
 	struct fsdp_span name = { 0 };
 	int64_t step, found;
-
 	check_scheduler(checking);
 	check_weights_only(checking);
 	if (checking->failed || checking->path == NULL)
@@ -299,7 +284,6 @@ static void check_meta(struct fsdp_checking *checking)
 {
 	const struct fsdp_checkpoint *checkpoint = checking->checkpoint;
 	bool has_module = false, has_optimizer = false;
-
 	if (strcmp(checking->family, "dcp") != 0)
 		return;
 	for (uint32_t i = 0; i < fsdp_tensor_count(checkpoint); i++) {
@@ -307,7 +291,6 @@ static void check_meta(struct fsdp_checking *checking)
 		struct fsdp_span raw = fsdp_check_name(checking, tensor.raw_name), rest;
 		struct fsdp_path_part part;
 		uint64_t state = 0;
-
 		if (tensor.path == FSDP_NONE ||
 			!fsdp_path_next(checkpoint, tensor.path, raw, &state, &part))
 			return;
@@ -339,7 +322,6 @@ const struct fsdp_check fsdp_check_no_meta = {
 static void check_unstated(struct fsdp_checking *checking)
 {
 	struct fsdp_plan_facts plan;
-
 	if (strcmp(checking->family, "dcp-safetensors") == 0 &&
 		!fsdp_checkpoint_plan(checking->checkpoint, &plan))
 		fsdp_check_skip(checking, FSDP_RULE_RANK_MISSING, FSDP_REASON_NEEDS_PLAN);

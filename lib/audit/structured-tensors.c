@@ -35,7 +35,6 @@ static bool read_parts(const struct fsdp_checkpoint *checkpoint,
 	const struct fsdp_tensor *tensor, struct fsdp_tensor parts[3])
 {
 	uint32_t count = strcmp(tensor->layout, "sparse_coo") == 0 ? 2 : 3;
-
 	if (strncmp(tensor->layout, "sparse_", 7) != 0 ||
 		tensor->component_count != count)
 		return false;
@@ -61,7 +60,6 @@ static void check_coo(struct fsdp_checking *checking, const struct fsdp_tensor *
 	const struct fsdp_tensor *indices, const struct fsdp_tensor *values)
 {
 	uint32_t sparse, dense;
-
 	if (indices->dims != 2 || values->dims == 0) {
 		REPORT(checking, tensor,
 			"indices have %u dimensions (expected 2), values have %u (expected at least 1)",
@@ -96,7 +94,6 @@ static void check_compressed(struct fsdp_checking *checking,
 	bool rows = has_rows(tensor), blocks = has_blocks(tensor);
 	uint32_t batch = parts[0].dims - 1, along = batch + !rows;
 	int64_t block = 1;
-
 	if (parts[0].dims == 0 || parts[1].dims != parts[0].dims ||
 		parts[2].dims < parts[0].dims + (blocks ? 2 : 0) ||
 		tensor->dims < batch + 2) {
@@ -126,7 +123,6 @@ static void check_quantized(
 {
 	struct fsdp_quantizer quantizer =
 		fsdp_quantizer(checking->checkpoint, tensor->quantizer);
-
 	if (strncmp(quantizer.scheme, "per_channel", 11) != 0)
 		return;
 	if (quantizer.axis < 0 || quantizer.axis >= tensor->dims) {
@@ -154,7 +150,6 @@ static void check_quantized(
 static void check_shards(struct fsdp_checking *checking, const struct fsdp_tensor *tensor)
 {
 	int64_t longest = 0, sum = 0;
-
 	FSDP_EACH(i, tensor->piece_count, piece,
 		fsdp_piece(checking->checkpoint, tensor->first_piece + i)) {
 		if (piece.is_run || piece.offsets == NULL || piece.dims != 1 ||
@@ -168,7 +163,6 @@ static void check_shards(struct fsdp_checking *checking, const struct fsdp_tenso
 		struct fsdp_piece piece =
 			fsdp_piece(checking->checkpoint, tensor->first_piece + i);
 		int64_t begin = piece.offsets[0], size = piece.sizes[0];
-
 		if (size == 0 ||
 			(begin % longest == 0 &&
 				(size == longest || begin + size == tensor->shape[0])))
@@ -185,7 +179,6 @@ static void check_state(struct fsdp_checking *checking, const struct fsdp_tensor
 {
 	const struct fsdp_dtype *dtype = fsdp_dtype(tensor->dtype);
 	const char *number = tensor->device != NULL ? strchr(tensor->device, ':') : NULL;
-
 	if ((tensor->flags & FSDP_TENSOR_GRAD) && tensor->dtype != 0 &&
 		!dtype->is_floating && !dtype->is_complex)
 		fsdp_check_report(checking, FSDP_RULE_ODD_TENSOR_STATE,
@@ -202,12 +195,10 @@ static void check_state(struct fsdp_checking *checking, const struct fsdp_tensor
 static void check_tag(struct fsdp_checking *checking)
 {
 	const struct fsdp_checkpoint *checkpoint = checking->checkpoint;
-
 	for (uint32_t i = 0; i < fsdp_value_count(checkpoint); i++) {
 		struct fsdp_value value = fsdp_value(checkpoint, i);
 		struct fsdp_span file = { 0 };
 		char room[FSDP_SHOWN];
-
 		if (value.token_count != 1 || value.tokens[0].kind != FSDP_TOKEN_TEXT ||
 			!fsdp_span_is(fsdp_check_name(checking, value.raw_name),
 				"__metadata__.format") ||
@@ -227,11 +218,9 @@ static void check_tensors(struct fsdp_checking *checking)
 {
 	size_t count = fsdp_tensor_count(checking->checkpoint);
 	bool is_structured = false, is_flat = false;
-
 	for (uint32_t i = 0; i < count; i++) {
 		struct fsdp_tensor tensor = fsdp_tensor(checking->checkpoint, i),
 				   parts[3];
-
 		if (tensor.layout != NULL &&
 			read_parts(checking->checkpoint, &tensor, parts)) {
 			is_structured = true;
@@ -297,7 +286,6 @@ static int64_t number_at(const unsigned char *bytes, size_t width)
 {
 	int64_t wide;
 	int32_t narrow;
-
 	memcpy(&narrow, bytes, sizeof narrow);
 	if (width == sizeof narrow)
 		return narrow;
@@ -312,7 +300,6 @@ static const char *check_number(struct numbers *numbers, int64_t number)
 	int64_t limit =
 		numbers->limits[numbers->at / numbers->run % numbers->limit_count];
 	int64_t before = numbers->before;
-
 	numbers->at++;
 	numbers->before = number;
 	if (number < 0 || number >= limit)
@@ -333,7 +320,6 @@ static int64_t find_disorder(const int64_t *indices, int64_t dims, int64_t count
 {
 	for (int64_t i = 1; i < count; i++) {
 		int64_t dim = 0;
-
 		while (dim < dims &&
 			indices[dim * count + i] == indices[dim * count + i - 1])
 			dim++;
@@ -357,7 +343,6 @@ static bool read_part(struct sparse *sparse, const struct fsdp_tensor *tensor,
 	struct fsdp_error *error = NULL;
 	const char *why = NULL;
 	bool good = fsdp_elements_open(sparse->locator, part, NULL, &elements, &error);
-
 	while (good && bytes.size > 0 && why == NULL) {
 		good = fsdp_elements_next(elements, &bytes, &error);
 		if (good && copies != NULL && bytes.size > 0) {
@@ -385,7 +370,6 @@ static bool may_read(struct sparse *sparse, uint32_t part, bool narrow)
 {
 	struct fsdp_tensor own = fsdp_tensor(sparse->checking->checkpoint, part);
 	const char *dtype = fsdp_dtype(own.dtype)->name;
-
 	if (own.numel == 0 ||
 		(strcmp(dtype, "int64") != 0 && (!narrow || strcmp(dtype, "int32") != 0)))
 		return false;
@@ -411,7 +395,6 @@ static void check_order(
 	struct fsdp_tensor indices = fsdp_tensor(checking->checkpoint, part);
 	bool was_unreadable = sparse->unreadable;
 	int64_t *all, disorder;
-
 	if (!may_read(sparse, part, false))
 		return;
 	all = FSDP_CHECK_TAKE(checking, all, indices.numel);
@@ -454,7 +437,6 @@ static void check_compressed_indices(struct sparse *sparse,
 	bool rows = has_rows(tensor), blocks = has_blocks(tensor);
 	uint32_t batch = pointers->dims - 1, across = batch + rows;
 	int64_t block = 1, last, columns;
-
 	if (pointers->dims == 0 || indices->dims != pointers->dims ||
 		tensor->dims < batch + 2 || values->dims < indices->dims + 2 * blocks)
 		return;
@@ -482,7 +464,6 @@ void fsdp_check_indices(struct fsdp_checking *checking)
 	const struct fsdp_checkpoint *checkpoint = checking->checkpoint;
 	struct sparse sparse = { .checking = checking };
 	size_t count = fsdp_tensor_count(checkpoint);
-
 	checking->failed =
 		!fsdp_repeats_new(checkpoint, &sparse.repeats, checking->ret_error);
 	for (uint32_t i = 0; i < count && !checking->failed && !checking->no_memory;

@@ -65,7 +65,6 @@ static struct fsdp_span name_of(struct values_check *check, uint32_t tensor)
 static bool is_weight_name(struct fsdp_span name, const struct fsdp_dtype *dtype)
 {
 	struct fsdp_span last = fsdp_span_last(name, '.');
-
 	if (!dtype->is_floating && !dtype->is_complex)
 		return fsdp_span_is_any(last, "weight qweight weight_packed") &&
 		       (dtype->item_bits == 8 || dtype->item_bits == 32);
@@ -80,7 +79,6 @@ static bool is_checked(struct values_check *check, uint32_t index,
 	const struct fsdp_tensor *tensor, const struct fsdp_verify_values *values)
 {
 	const struct fsdp_dtype *dtype = fsdp_dtype(tensor->dtype);
-
 	return values->known && tensor->dims >= 2 && values->count >= NUMBERS_LEAST &&
 	       values->finite == values->count && tensor->role == FSDP_ROLE_PARAM &&
 	       (dtype->is_floating || dtype->is_complex ||
@@ -94,10 +92,8 @@ static uint64_t kind_of(
 {
 	struct fsdp_span name = name_of(check, index);
 	uint64_t hash = MIX_A;
-
 	for (size_t i = 0; i < name.size; i++) {
 		bool digit = fsdp_is_digit(name.data[i]);
-
 		if (!digit || i == 0 || !fsdp_is_digit(name.data[i - 1]))
 			hash = fsdp_mix(hash ^ (digit ? '#' : name.data[i]), MIX_B) + 1;
 	}
@@ -118,14 +114,12 @@ static double spread_of(const struct fsdp_verify_values *values)
 static void list_matrices(struct values_check *check)
 {
 	size_t count = fsdp_tensor_count(check->checkpoint);
-
 	check->matrices = FSDP_CHECK_TAKE(check->checking, check->matrices, count);
 	check->order = FSDP_CHECK_TAKE(check->checking, check->order, count);
 	for (uint32_t i = 0; i < count && !check->checking->no_memory; i++) {
 		struct fsdp_tensor tensor = fsdp_tensor(check->checkpoint, i);
 		struct fsdp_verify_values values =
 			fsdp_verify_values(check->checking->verify, i);
-
 		if (!is_checked(check, i, &tensor, &values))
 			continue;
 		check->matrices[check->count] = (struct matrix){
@@ -190,13 +184,11 @@ static void check_one(struct values_check *check, struct matrix *matrix)
 static bool is_mostly_zero(struct values_check *check)
 {
 	double all = 0, zero = 0;
-
 	for (size_t i = 0; i < check->count; i++) {
 		uint32_t tensor = check->matrices[i].tensor;
 		struct fsdp_verify_values values =
 			fsdp_verify_values(check->checking->verify, tensor);
 		struct fsdp_span name = name_of(check, tensor);
-
 		if (fsdp_span_has_any(name, "lora_ oft_ hada_ lokr_ adapter"))
 			return false;
 		all += (double)values.count;
@@ -322,7 +314,6 @@ static bool declares_tied(struct values_check *check)
 static struct fsdp_span module_of(struct fsdp_span name)
 {
 	struct fsdp_span weight = FSDP_SPAN(".weight");
-
 	if (!fsdp_span_ends(name, weight))
 		return (struct fsdp_span){ 0 };
 	return fsdp_span_last(fsdp_span(name.data, name.size - weight.size), '.');
@@ -332,7 +323,6 @@ static struct fsdp_span module_of(struct fsdp_span name)
 static uint32_t only_one(struct values_check *check, const char *modules)
 {
 	uint32_t found = FSDP_NONE;
-
 	for (size_t i = 0; i < check->count; i++) {
 		if (!fsdp_span_is_any(
 			    module_of(name_of(check, check->matrices[i].tensor)),
@@ -379,7 +369,6 @@ static int64_t stage_of(struct values_check *check, const struct matrix *matrix)
 	struct fsdp_tensor tensor = fsdp_tensor(check->checkpoint, matrix->tensor);
 	const unsigned char *at;
 	uint64_t stage;
-
 	if (tensor.piece_count == 0)
 		return -1;
 	struct fsdp_piece piece = fsdp_piece(check->checkpoint, tensor.first_piece);
@@ -400,12 +389,10 @@ static int64_t stage_of(struct values_check *check, const struct matrix *matrix)
 static bool are_stages_equal(struct values_check *check, int64_t stages[2])
 {
 	size_t pairs = 0, of_layers = 0;
-
 	for (size_t i = 0; i < check->count; i++) {
 		const struct matrix *matrix = &check->matrices[i], *next;
 		struct fsdp_span name = name_of(check, matrix->tensor);
 		int64_t stage[2];
-
 		of_layers += memmem(name.data, name.size, ".layers.", 8) != NULL;
 		if (matrix->first != i || matrix->next == FSDP_NONE || matrix->dead)
 			continue;
@@ -427,7 +414,6 @@ static void report_all(struct values_check *check)
 {
 	int64_t stages[2] = { -1, -1 };
 	bool is_copy = are_stages_equal(check, stages);
-
 	if (is_copy)
 		fsdp_find(check->findings, FSDP_RULE_DUPLICATE_VALUES,
 			FSDP_PLACE(.fix = "convert the model again, and compare it with its source"),
@@ -454,7 +440,6 @@ static void check_values(struct fsdp_checking *checking)
 		.findings = checking->findings,
 	};
 	double *sorted;
-
 	if (checking->verify == NULL)
 		return;
 	list_matrices(&check);

@@ -628,7 +628,6 @@ static void note_unreferenced(struct item_walk *items, uint64_t end)
 {
 	struct fsdp_verify *verify = items->verify;
 	uint64_t size = items->file->source.size;
-
 	verify->scope.unreferenced += end - items->reach;
 	if (verify->is_unlisted)
 		return;

@@ -186,7 +186,6 @@ static const struct fsdp_span *keep_affected(
 	struct fsdp_findings *findings, const struct fsdp_place_of *place, size_t count)
 {
 	struct fsdp_span *affected = FSDP_TAKE(findings->arena, affected, count);
-
 	if (affected == NULL) {
 		findings->lost = true;
 		return NULL;
@@ -217,7 +216,6 @@ static bool joins_last(struct fsdp_findings *findings, struct rule_tally *tally,
 {
 	struct fsdp_finding *last = tally->last;
 	size_t count = tally->joined_count;
-
 	if (last == NULL || place->tensor.size == 0 || last->tensor.size == 0 ||
 		last->module.size + last->member.size > 0 ||
 		place->module.size + place->member.size > 0 ||
@@ -233,7 +231,6 @@ static bool joins_last(struct fsdp_findings *findings, struct rule_tally *tally,
 	/* They double. */
 	if (count < FSDP_AFFECTED_KEPT && (count & (count - 1)) == 0) {
 		struct fsdp_span *names = FSDP_TAKE(findings->arena, names, 2 * count);
-
 		if (names == NULL) {
 			findings->lost = true;
 			return true;
@@ -308,7 +305,6 @@ static void find_list(struct fsdp_findings *findings, enum fsdp_rule_index rule,
 			       : fsdp_span_text(place->fix != NULL ? place->fix
 								   : rules[rule].fix),
 	};
-
 	if (tally == NULL || joins_last(findings, tally, place, &finding))
 		return;
 	tally->made++;
@@ -345,7 +341,6 @@ void fsdp_find(struct fsdp_findings *findings, enum fsdp_rule_index rule,
 	const struct fsdp_place_of *place, const char *format, ...)
 {
 	va_list arguments;
-
 	va_start(arguments, format);
 	fsdp_find_list(findings, rule, place, format, arguments);
 	va_end(arguments);

@@ -51,7 +51,6 @@ bool fsdp_limits_choose(struct fsdp_limits *limits,
 	struct fsdp_error **ret_error)
 {
 	bool good = true;
-
 	fsdp_limits_init(limits);
 	for (size_t i = 0; i < count; i++)
 		if (!fsdp_limits_set(limits, settings[i].name, settings[i].value))

@@ -65,7 +65,6 @@ static const char *below_join(
 {
 	size_t size = strlen(folder), slash = size > 0 && folder[size - 1] != '/';
 	char *path = fsdp_arena_take(&below->arena, size + slash + name.size + 1, 1);
-
 	if (path == NULL) {
 		below->failed = true;
 		return NULL;
@@ -100,7 +99,6 @@ static void below_add(struct fsdp_discover *below, const char *path, bool is_fil
 {
 	struct fsdp_discover_found *found =
 		path != NULL ? fsdp_vec_push(&below->found) : NULL;
-
 	below->failed |= found == NULL;
 	if (found == NULL)
 		return;
@@ -113,7 +111,6 @@ static void below_add(struct fsdp_discover *below, const char *path, bool is_fil
 static void below_add_place(struct fsdp_discover *below, struct fsdp_discover_place place)
 {
 	bool is_deep = place.level > FSDP_BELOW_LEVELS;
-
 	if (place.path == NULL ||
 		!fsdp_vec_add(is_deep ? &below->deep : &below->places, &place))
 		below->failed = true;
@@ -126,7 +123,6 @@ static bool below_is_checkpoint(const struct fsdp_folder *folder, const char *pa
 {
 	struct fsdp_look look = { .folder = folder, .typed = fsdp_span_text(path) };
 	const struct fsdp_family *family = fsdp_registry_choose(&look);
-
 	return (family != NULL && !family->is_refused) ||
 	       fsdp_registry_lead(folder) != NULL;
 }
@@ -140,7 +136,6 @@ static bool below_is_file(struct fsdp_discover *below, const struct fsdp_folder 
 	struct fsdp_source source;
 	struct fsdp_error *error = NULL;
 	struct fsdp_look look;
-
 	if (entry->size == 0 || fsdp_plan_has_name(entry->name))
 		return false;
 	if (!fsdp_folder_source(folder, entry->name, &source, &error) ||
@@ -163,7 +158,6 @@ static bool below_is_refused(
 	struct fsdp_look look;
 	bool is_refused = !fsdp_folder_source(folder, entry->name, &source, &error) ||
 			  !fsdp_look_at_head(&source, entry->name, head, &look, &error);
-
 	if (!is_refused && fsdp_registry_choose(&look) == NULL) {
 		fsdp_foreign(&look, &error);
 		is_refused = fsdp_error_rule(error) != NULL &&
@@ -184,7 +178,6 @@ static bool is_pointer_file(struct fsdp_span name)
 	static const char *const NAMES[] = { "latest", "latest_universal",
 		"latest_checkpointed_iteration.txt", "latest_checkpoint",
 		"latest_checkpoint.txt", "latest.txt", "last_checkpoint" };
-
 	for (size_t i = 0; i < FSDP_COUNT(NAMES); i++)
 		if (strcasecmp((const char *)name.data, NAMES[i]) == 0)
 			return true;
@@ -217,7 +210,6 @@ static bool read_pointer(struct fsdp_discover *below,
 {
 	struct fsdp_span pointed = { 0 };
 	char target[PATH_MAX] = "";
-
 	if (is_pointer_link(entry->name) &&
 		fsdp_dir_link(folder->dir, entry->name, target, sizeof target)) {
 		pointed = fsdp_arena_copy(&below->arena, fsdp_span_text(target));
@@ -225,7 +217,6 @@ static bool read_pointer(struct fsdp_discover *below,
 	} else if (entry->kind == FSDP_ENTRY_FILE && is_pointer_file(entry->name)) {
 		struct fsdp_source source;
 		struct fsdp_error *error = NULL;
-
 		if (!fsdp_folder_source(folder, entry->name, &source, &error))
 			below_pass_over(below, error);
 		else if (source.size <= POINTER_BYTES &&
@@ -258,7 +249,6 @@ static bool has_suffix(struct fsdp_span name)
 static bool is_step(const struct fsdp_entry *entry)
 {
 	struct fsdp_step_name step;
-
 	if (entry->name.data[0] == '.' || !fsdp_step_name(entry->name, &step))
 		return false;
 	return entry->kind == FSDP_ENTRY_DIRECTORY
@@ -269,7 +259,6 @@ static bool is_step(const struct fsdp_entry *entry)
 static bool has_steps(const struct fsdp_folder *folder)
 {
 	FSDP_EACH(i, folder->count, entry, fsdp_folder_entry(folder, i)) {
-
 		if (is_step(&entry))
 			return true;
 	}
@@ -282,7 +271,6 @@ static bool is_other_rank(
 {
 	struct fsdp_step_name step;
 	const struct fsdp_discover_found *last;
-
 	if (entry->kind != FSDP_ENTRY_FILE || below->found.count == 0 ||
 		memmem(entry->name.data, entry->name.size, "rank", 4) == NULL)
 		return false;
@@ -295,7 +283,6 @@ static bool is_other_rank(
 static bool has_word(struct fsdp_span name)
 {
 	static const char *const WORDS[] = { "ckpt", "checkpoint", "model", "weights" };
-
 	for (size_t i = 0; i < FSDP_COUNT(WORDS); i++)
 		if (strcasestr((const char *)name.data, WORDS[i]) != NULL)
 			return true;
@@ -309,7 +296,6 @@ static bool is_unclear(const struct fsdp_folder *folder, const struct fsdp_entry
 	bool is_hidden = entry->name.data[0] == '.';
 	struct fsdp_span name = entry->name;
 	struct fsdp_step_name step;
-
 	if (is_hidden)
 		name = fsdp_span(name.data + 1, name.size - 1);
 	bool has_step = fsdp_step_name(name, &step);
@@ -346,7 +332,6 @@ static void look_at_saved(struct fsdp_discover *below,
 		struct fsdp_entry entry = fsdp_folder_entry(folder, i);
 		struct fsdp_step_name step;
 		bool is_hidden = entry.name.data[0] == '.';
-
 		if (!is_hidden && (read_pointer(below, place, folder, &entry) ||
 					  is_other_rank(below, &entry)))
 			continue;
@@ -374,7 +359,6 @@ static void look_at_saved(struct fsdp_discover *below,
 static bool is_pointer(const struct fsdp_folder *folder, const struct fsdp_entry *entry)
 {
 	struct fsdp_source source;
-
 	return entry->kind == FSDP_ENTRY_FILE
 		       ? is_pointer_file(entry->name) &&
 				 fsdp_folder_source(folder, entry->name, &source, NULL) &&
@@ -392,7 +376,6 @@ static bool list_parts(struct fsdp_discover *below,
 	struct fsdp_error *error = NULL;
 	struct fsdp_source source;
 	struct fsdp_span bytes;
-
 	if (!fsdp_folder_has(folder, PIPELINE, FSDP_ENTRY_FILE))
 		return false;
 	if (!fsdp_folder_source(folder, FSDP_SPAN(PIPELINE), &source, &error) ||
@@ -434,7 +417,6 @@ static bool list_parts(struct fsdp_discover *below,
 static bool has_weights(const struct fsdp_discover *below, const char *path)
 {
 	size_t size = strlen(path);
-
 	FSDP_EACH(i, below->found.count, found, fsdp_discover_path(below, i))
 		if (strncmp(found, path, size) == 0 &&
 			(found[size] == '\0' ||
@@ -452,7 +434,6 @@ static bool is_no_model(struct fsdp_discover *below, const char *path)
 	static const char *const names[] = { "config.json", "tokenizer_config.json",
 		"preprocessor_config.json", "processor_config.json",
 		"scheduler_config.json" };
-
 	FSDP_EACH(i, FSDP_COUNT(names), file,
 		below_join(below, path, fsdp_span_text(names[i])))
 		if (file != NULL && fsdp_path_exists(below->remote, file))
@@ -469,7 +450,6 @@ static void look_at_entries(struct fsdp_discover *below,
 	/* The hub's cache has the files, by their digests, next to directories of links.
 	 */
 	bool is_cache = fsdp_folder_has(folder, "snapshots", FSDP_ENTRY_DIRECTORY);
-
 	for (size_t i = 0; i < folder->count && !below->failed; i++) {
 		struct fsdp_entry entry = fsdp_folder_entry(folder, i);
 		bool is_hidden = entry.name.data[0] == '.';
@@ -512,7 +492,6 @@ static void look_at_folder(struct fsdp_discover *below,
 	size_t count = 0;
 
 	FSDP_EACH(i, folder->count, entry, fsdp_folder_entry(folder, i)) {
-
 		if (entry.kind == FSDP_ENTRY_FILE && fsdp_plan_has_name(entry.name)) {
 			plan = entry.name;
 			count++;
@@ -548,7 +527,6 @@ static void look_at_folder(struct fsdp_discover *below,
 		/* discover.c: searches one directory of a run. */
 		bool is_own = below_is_checkpoint(folder, place->path),
 		     steps = has_steps(folder);
-
 		if (!steps && (is_own || place->is_named))
 			below_add(below, place->path, false);
 		else
@@ -565,7 +543,6 @@ static void look_at_place(struct fsdp_discover *below, struct fsdp_discover_plac
 	struct fsdp_arena own;
 	struct fsdp_folder folder;
 	struct fsdp_dir dir;
-
 	fsdp_arena_init(&own, &below->budget);
 	if (fsdp_dir_open_names(
 		    below->remote, place.path, &own, &below->limits, &dir, &error)) {
@@ -601,7 +578,6 @@ static bool look(const char *path, bool is_run, const struct fsdp_options *optio
 {
 	struct fsdp_discover *below = calloc(1, sizeof *below);
 	struct fsdp_step_name step;
-
 	if (below == NULL)
 		return fsdp_fail_memory(ret_error);
 	if (!begin(below, options, ret_error)) {
@@ -681,7 +657,6 @@ bool fsdp_discover_is_lone(
 {
 	const struct fsdp_discover_found *found =
 		index < below->found.count ? fsdp_vec_at(&below->found, index) : NULL;
-
 	*ret_plan = found != NULL ? found->plan : NULL;
 	return found != NULL && found->is_lone;
 }

@@ -198,7 +198,6 @@ static bool check_size(struct fsdp_span bytes, const struct fsdp_limits *limits,
 	struct fsdp_error **ret_error)
 {
 	uint64_t values = 1, limit = fsdp_limit(limits, FSDP_LIMIT_JSON_TREE);
-
 	for (size_t i = 0; i < bytes.size; i++)
 		values += bytes.data[i] == ',' || bytes.data[i] == '[' ||
 			  bytes.data[i] == ':';
@@ -214,7 +213,6 @@ static json_t *parse_value(
 	json_error_t error;
 	json_t *value = json_loadb((const char *)bytes.data, bytes.size,
 		JSON_REJECT_DUPLICATES | flags, &error);
-
 	if (value != NULL)
 		return value;
 	if (json_error_code(&error) == json_error_out_of_memory)
@@ -238,7 +236,6 @@ static bool parse_lines(struct fsdp_document *document, struct fsdp_span bytes,
 	bool in_text = false, escaped = false;
 
 	FSDP_EACH(i, bytes.size, byte, bytes.data[i]) {
-
 		if (!in_text && memchr(" \t\r\n", byte, 4) != NULL)
 			continue;
 		if (!in_text && byte == ',')
@@ -289,7 +286,6 @@ static bool read_file(struct fsdp_document *document, struct fsdp_remote *remote
 	const char *path, const struct fsdp_limits *limits, struct fsdp_error **ret_error)
 {
 	struct fsdp_source source;
-
 	if (!fsdp_file_open(remote, path, &source, ret_error))
 		return false;
 	int most = document->lines ? LINES_BYTES : DOCUMENT_BYTES;
@@ -330,7 +326,6 @@ bool fsdp_document_is(struct fsdp_remote *remote, const char *path)
 static struct fsdp_document *new_document(const struct fsdp_limits *limits)
 {
 	struct fsdp_document *document = calloc(1, sizeof *document);
-
 	if (document == NULL)
 		return NULL;
 	document->budget.ceiling = fsdp_limit(limits, FSDP_LIMIT_MEMORY);
@@ -342,7 +337,6 @@ bool fsdp_document_parse(struct fsdp_span text, struct fsdp_document **ret_docum
 	struct fsdp_error **ret_error)
 {
 	struct fsdp_limits limits;
-
 	fsdp_limits_init(&limits);
 	struct fsdp_document *document = new_document(&limits);
 	if (document == NULL)
@@ -361,7 +355,6 @@ static bool open_document(struct fsdp_remote *remote, const char *path, bool lin
 	struct fsdp_document **ret_document, struct fsdp_error **ret_error)
 {
 	struct fsdp_limits limits;
-
 	if (!fsdp_limits_choose(&limits, settings, setting_count, ret_error))
 		return false;
 	struct fsdp_document *document = new_document(&limits);
@@ -419,7 +412,6 @@ static struct fsdp_document_value value_of(const char *key, json_t *json)
 		[JSON_NULL] = FSDP_DOCUMENT_NULL,
 	};
 	struct fsdp_document_value value = { 0 };
-
 	if (json == NULL)
 		return value;
 	value.kind = kinds[json_typeof(json)];
@@ -438,7 +430,6 @@ static struct fsdp_document_value value_of(const char *key, json_t *json)
 struct fsdp_document_value fsdp_document_root(const struct fsdp_document *document)
 {
 	struct fsdp_document_value value = value_of(NULL, document->root);
-
 	value.members = document->members;
 	return value;
 }
@@ -447,7 +438,6 @@ struct fsdp_document_value fsdp_document_item(
 	struct fsdp_document_value value, size_t index)
 {
 	const struct root_member *members = value.members;
-
 	if (index >= value.count)
 		return (struct fsdp_document_value){ 0 };
 	if (value.kind == FSDP_DOCUMENT_LIST)

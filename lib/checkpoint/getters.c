@@ -222,7 +222,6 @@ const char *fsdp_checkpoint_base(const struct fsdp_checkpoint *checkpoint)
 bool fsdp_checkpoint_is_packed(const struct fsdp_checkpoint *checkpoint)
 {
 	const char *family = fsdp_checkpoint_format(checkpoint).family;
-
 	return checkpoint->packed.count != 0 &&
 	       (family == NULL || strcmp(family, "torch-tar") != 0);
 }

@@ -33,7 +33,6 @@ static bool is_one_node(
 	const struct fsdp_ranks_here *here, uint32_t *ret_first, uint32_t *ret_end)
 {
 	size_t place = 0;
-
 	*ret_first = next_rank(here, 0, true, &place);
 	*ret_end = next_rank(here, *ret_first, false, &place);
 	uint32_t size = *ret_end - *ret_first;
@@ -48,10 +47,8 @@ static struct fsdp_span name_of_rank(
 {
 	const unsigned char *data = here->example.data;
 	size_t begin = 0, length = 0, found = 0, after_word = 0;
-
 	for (size_t i = 0, end; i < here->example.size; i = end + 1) {
 		uint64_t number = 0;
-
 		for (end = i; end < here->example.size && fsdp_is_digit(data[end]); end++)
 			number = number < FSDP_NONE ? number * 10 + (data[end] - '0')
 						    : number;

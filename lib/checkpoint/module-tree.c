@@ -176,7 +176,6 @@ static bool is_below_rng(const struct fsdp_names *names, uint32_t id)
 {
 	for (; id != FSDP_NONE; id = fsdp_names_at(names, id)->parent) {
 		struct fsdp_span segment = fsdp_names_segment(names, id);
-
 		if (memmem(segment.data, segment.size, "rng", 3) != NULL)
 			return true;
 	}
@@ -718,7 +717,6 @@ static void infer_from_placements(struct fsdp_model *model, struct fsdp_arena *s
 		bool is_block = (tallies[i].has_blocks || tallies[i].has_others) &&
 				fsdp_span_is_number(
 					fsdp_names_segment(&model->names, module->name));
-
 		parent->has_blocks |= is_block;
 		parent->has_others |= !is_block;
 		parent->parameters += tallies[i].parameters;
@@ -843,7 +841,6 @@ static void infer_units(struct fsdp_model *model, struct fsdp_arena *scratch)
 void fsdp_freeze_tree(struct fsdp_model *model, struct fsdp_arena *scratch)
 {
 	bool partial = model->has_plan && model->plan.from != NULL;
-
 	if (!model->has_plan)
 		own_by_names(model, scratch);
 	group_owned(model);

@@ -21,7 +21,6 @@ enum { LEGACY_STREAMS = 5, LEGACY_VALUES = 3 };
 static const struct fsdp_pickle *find_values(const struct fsdp_pickles *pickles)
 {
 	size_t count = fsdp_pickles_count(pickles);
-
 	for (size_t i = 0; i < count; i++)
 		if (fsdp_span_ends(fsdp_listed(pickles, i)->facts.member,
 			    FSDP_SPAN("/data.pkl")))
@@ -44,7 +43,6 @@ static const struct fsdp_pickle_global *maker_of(
 static bool is_tensor(const struct fsdp_pickle *pickle, fsdp_ref ref)
 {
 	const struct fsdp_pickle_global *made = maker_of(pickle, ref);
-
 	return made != NULL && fsdp_span_begins(made->module, FSDP_SPAN("torch")) &&
 	       fsdp_span_begins(made->name, FSDP_SPAN("_rebuild"));
 }
@@ -67,7 +65,6 @@ static const struct known_class *find_class(
 	const struct fsdp_pickle *pickle, fsdp_ref ref)
 {
 	const struct fsdp_pickle_global *made = maker_of(pickle, ref);
-
 	for (size_t i = 0; made != NULL && i < FSDP_COUNT(classes); i++)
 		if (fsdp_span_is(made->module, classes[i].module) &&
 			fsdp_span_is(made->name, classes[i].name))
@@ -79,7 +76,6 @@ static const struct known_class *find_class(
 static const char *class_of(const struct fsdp_pickle *pickle, fsdp_ref ref)
 {
 	const struct known_class *known = find_class(pickle, ref);
-
 	if (is_tensor(pickle, ref))
 		return fsdp_span_begins(fsdp_pickle_named(pickle, ref)->name,
 			       FSDP_SPAN("_rebuild_parameter"))
@@ -109,7 +105,6 @@ bool fsdp_pickles_root(const struct fsdp_pickles *pickles, struct fsdp_arena *ar
 {
 	const struct fsdp_pickle *pickle = find_values(pickles);
 	fsdp_ref top = pickle != NULL ? fsdp_pickle_top(pickle) : FSDP_REF_NONE;
-
 	*ret_root = (struct fsdp_scan_root){ 0 };
 	if (top == FSDP_REF_NONE)
 		return true;

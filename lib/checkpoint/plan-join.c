@@ -241,12 +241,10 @@ static bool is_cast_buffer(
 {
 	const struct fsdp_model *model = compare->model;
 	uint32_t module = planned->is_buffer ? planned->module : FSDP_NONE;
-
 	for (; module != FSDP_NONE; module = fsdp_model_module(model, module)->parent) {
 		uint32_t index = fsdp_model_module(model, module)->unit;
 		const struct fsdp_unit_record *unit =
 			index != FSDP_NONE ? fsdp_model_unit(model, index) : NULL;
-
 		for (uint32_t i = 0; unit != NULL && i < unit->mixed_count; i++)
 			if (strcmp(unit->mixed[i].key, "buffer_dtype") == 0)
 				return strcmp(unit->mixed[i].value,

@@ -417,7 +417,6 @@ static void report_no_json(struct sidecars *sidecars, struct fsdp_span name,
 	struct fsdp_span head, const char *why)
 {
 	const char *other = fsdp_foreign_placeholder(head, &sidecars->arena);
-
 	/* Whether a reader of the directory already reported that it is not one. */
 	FSDP_ITEMS(const struct fsdp_finding, finding, &sidecars->findings->list)
 		if (finding->severity != FSDP_NOTE &&
@@ -903,7 +902,6 @@ static bool look_around(struct sidecars *sidecars, struct fsdp_error **ret_error
 	struct fsdp_folder folder;
 	struct fsdp_arena arena;
 	struct fsdp_dir dir;
-
 	if (opening->folder_path == NULL)
 		own.size -= fsdp_span_last(own, '/').size;
 	struct around around = { .root = &folder };

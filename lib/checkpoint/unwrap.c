@@ -346,7 +346,6 @@ static bool has_others_below(
 {
 	struct fsdp_discover *below;
 	bool more = false;
-
 	if (opening->checkpoint->folder.dir == NULL ||
 		!fsdp_discover_new(opening->folder_path, opening->options, &below, NULL))
 		return false;

@@ -35,7 +35,6 @@ struct bounds {
 static inline int32_t size_of(float number)
 {
 	int32_t bits;
-
 	memcpy(&bits, &number, sizeof bits);
 	return bits & INT32_MAX;
 }
@@ -43,7 +42,6 @@ static inline int32_t size_of(float number)
 static inline uint32_t word_at(const unsigned char *from)
 {
 	uint32_t word;
-
 	memcpy(&word, from, sizeof word);
 	return word;
 }
@@ -128,7 +126,6 @@ static void look_at_sizes(const unsigned char *a, const unsigned char *b, size_t
 	struct pair_sizes *ret)
 {
 	int16_t largest = 0, widest = 0;
-
 	for (size_t i = 0; i < count; i++) {
 		int16_t x, y;
 		memcpy(&x, a + i * sizeof x, sizeof x);
@@ -148,7 +145,6 @@ static void look_at_sizes(const unsigned char *a, const unsigned char *b, size_t
 static float below(double number)
 {
 	float nearest = (float)number;
-
 	return (double)nearest > number ? nextafterf(nearest, 0) : nearest;
 }
 
@@ -158,7 +154,6 @@ static bool has_few_bits(double number)
 	int exponent;
 	double share = ldexp(frexp(number, &exponent), FACTOR_BITS);
 	double units = ldexp(number, FACTOR_BITS);
-
 	return share == rint(share) && units == rint(units);
 }
 
@@ -167,7 +162,6 @@ static bool add_any_brains(struct fsdp_apart *apart, const unsigned char *a,
 	const unsigned char *b, size_t rows, struct bounds *bounds)
 {
 	struct pair_sizes sizes;
-
 	look_at_sizes(a, b, rows * FSDP_APART_LANES, &sizes);
 	if (sizes.spread < SPREAD)
 		return add_near_brains(apart, a, b, rows, bounds);
@@ -183,7 +177,6 @@ static bool add_any_halves(struct fsdp_apart *apart, const unsigned char *a,
 {
 	const int32_t one = size_of(0x1p-112f);
 	struct pair_sizes sizes = { 0 };
-
 	if (bounds->most >= one)
 		look_at_sizes(a, b, rows * FSDP_APART_LANES, &sizes);
 	if (sizes.most < HALF_OF_ONE)
@@ -207,7 +200,6 @@ static bool add_pairs(struct fsdp_apart *apart, enum fsdp_apart_kind kind,
 	struct bounds bounds = { .near = below(apart->max_rel),
 		.most = size_of(below(most) * (brain ? 1 : 0x1p-112f)),
 		.more = !has_few_bits(apart->max_rel) };
-
 	return (brain ? add_any_brains : add_any_halves)(apart, a, b, rows, &bounds);
 }
 
@@ -227,7 +219,6 @@ static double distance(double a, double b)
 static void add_relative(struct fsdp_apart *apart, double a, double b)
 {
 	double far = distance(a, b);
-
 	if (far != 0)
 		far = isfinite(a) && isfinite(b) && b != 0 ? far / fabs(b)
 							   : (double)INFINITY;
@@ -238,7 +229,6 @@ static void add_relative(struct fsdp_apart *apart, double a, double b)
 static void add_one(struct fsdp_apart *apart, size_t lane, double a, double b)
 {
 	double far = distance(a, b);
-
 	if (isfinite(a) && isfinite(b))
 		apart->sums[lane] += far;
 	if (far > apart->most[lane])
@@ -256,7 +246,6 @@ static int64_t add_rows(struct fsdp_apart *apart, const double *a, const double 
 {
 	const int64_t sign = INT64_MIN, infinite = INT64_C(0x7FF) << 52;
 	int64_t over = 0, most[LANES];
-
 	memcpy(most, apart->most, sizeof most);
 	for (size_t row = 0; row < rows; row++)
 		for (size_t k = 0; k < LANES; k++) {
@@ -340,7 +329,6 @@ static void add_block(
 	double near = apart->max_rel * (1 - 0x1p-50);
 	struct fsdp_apart sound = *apart;
 	int64_t over;
-
 	if (add_finite_doubles(&sound, (const unsigned char *)a, (const unsigned char *)b,
 		    rows, near, 1, &over))
 		*apart = sound;
@@ -356,7 +344,6 @@ static void add_some(struct fsdp_apart *apart, const double *a, const double *b,
 	size_t count, uint64_t first)
 {
 	size_t at = 0;
-
 	for (; at < count && (first + at) % LANES != 0; at++)
 		add_one(apart, (first + at) % LANES, a[at], b[at]);
 	if (count - at >= LANES) {
@@ -380,7 +367,6 @@ void fsdp_apart_add(struct fsdp_apart *apart, const double *a, const double *b,
 static inline float float_at(const unsigned char *from)
 {
 	float number;
-
 	memcpy(&number, from, sizeof number);
 	return number;
 }
@@ -388,7 +374,6 @@ static inline float float_at(const unsigned char *from)
 static inline float brain_at(const unsigned char *from)
 {
 	uint16_t bits;
-
 	memcpy(&bits, from, sizeof bits);
 	return fsdp_float_of_bf16(bits);
 }
@@ -396,7 +381,6 @@ static inline float brain_at(const unsigned char *from)
 static inline float half_at(const unsigned char *from)
 {
 	uint16_t half;
-
 	memcpy(&half, from, sizeof half);
 	return fsdp_float_of_f16(half, 0x7c00, 0x1p112f);
 }
@@ -410,7 +394,6 @@ static bool add_smaller(struct fsdp_apart *apart, const unsigned char *a,
 {
 	int32_t over[LANES], largest[LANES] = { 0 };
 	double sums[LANES];
-
 	memcpy(sums, apart->sums, sizeof sums);
 	for (size_t k = 0; k < LANES; k++)
 		over[k] = INT32_MIN;
@@ -461,7 +444,6 @@ static bool add_quickly(struct fsdp_apart *apart, enum fsdp_apart_kind kind,
 {
 	float near = (float)apart->max_rel, most = (float)fsdp_apart_max(apart);
 	int32_t most_bits;
-
 	if (kind != FSDP_APART_FLOATS)
 		return add_pairs(apart, kind, a, b, rows);
 	/* The largest share so far, or just less. */
@@ -480,7 +462,6 @@ static bool add_floats(struct fsdp_apart *apart, const unsigned char *a,
 	double near = exact ? apart->max_rel : apart->max_rel * (1 - 0x1p-50);
 	struct fsdp_apart sound = *apart;
 	int64_t over;
-
 	if (!add_finite_floats(&sound, a, b, count / LANES, near, !exact, &over) ||
 		over != 0)
 		return false;
@@ -492,13 +473,11 @@ void fsdp_apart_add_singles(struct fsdp_apart *apart, enum fsdp_apart_kind kind,
 	const unsigned char *a, const unsigned char *b, size_t count, uint64_t first)
 {
 	float numbers[2][BLOCK];
-
 	for (size_t at = 0; at < count; at += BLOCK) {
 		size_t some = (size_t)fsdp_min(BLOCK, count - at);
 		const unsigned char *one = a + at * singles[kind].width;
 		const unsigned char *other = b + at * singles[kind].width;
 		bool whole = (first + at) % LANES == 0 && some % LANES == 0;
-
 		if (whole && add_quickly(apart, kind, one, other, some / LANES))
 			continue;
 		singles[kind].widen(one, some, numbers[0]);
@@ -518,7 +497,6 @@ void fsdp_apart_add_singles(struct fsdp_apart *apart, enum fsdp_apart_kind kind,
 double fsdp_apart_sum(const struct fsdp_apart *apart)
 {
 	double sum = 0;
-
 	for (size_t k = 0; k < LANES; k++)
 		sum += apart->sums[k];
 	return sum;

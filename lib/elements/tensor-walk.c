@@ -113,7 +113,6 @@ static uint64_t block_numel(const struct walk *walk, size_t index)
 	uint32_t tensor = tensor_of(&walk->options, index);
 	uint32_t dtype = fsdp_model_tensor(&walk->checkpoint->model, tensor)->dtype;
 	unsigned bits = fsdp_dtype(dtype)->item_bits;
-
 	return FSDP_WALK_BLOCK / widest(walk, index) *
 	       (bits != 0 && bits < 8 ? 8 / bits : 1);
 }

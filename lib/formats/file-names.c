@@ -73,7 +73,6 @@ bool fsdp_report_missing(struct fsdp_findings *findings, const struct fsdp_folde
 	bool is_whole = false;
 	struct fsdp_span like = fsdp_find_download(folder, place.file, &is_whole);
 	char fix[FSDP_WORD_MAX];
-
 	snprintf(fix, sizeof fix,
 		is_whole ? "rename '%.*s' to %.*s, if it belongs to this save"
 			 : "copy or download it again",

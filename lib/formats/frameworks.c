@@ -139,7 +139,6 @@ static bool read_shard(struct fsdp_span name, struct object_shard *ret)
 	const unsigned char *word = memmem(name.data, name.size, WORD, sizeof WORD - 1);
 	uint64_t product;
 	size_t at, count;
-
 	if (word == NULL)
 		return false;
 	at = (size_t)(word - name.data) + sizeof WORD - 1;
@@ -160,7 +159,6 @@ static void add_shard(
 	struct fsdp_model *model = reading->model;
 	char text[NAME_BYTES];
 	size_t size = fsdp_names_write(&model->names, name, text, sizeof text);
-
 	if (size > sizeof text || memmem(text, size, "/shard_", 7) == NULL)
 		return;
 	struct fsdp_span copy = fsdp_arena_copy(model->arena, fsdp_span(text, size));
@@ -176,7 +174,6 @@ static void check_shards(struct fsdp_reading *reading)
 	char key[FSDP_SHOWN], place[FSDP_SHOWN];
 	struct object_shard *list;
 	struct fsdp_vec shards;
-
 	fsdp_vec_init(&shards, model->arena, sizeof *list);
 	for (size_t i = 0; i < model->values.count; i++)
 		add_shard(reading, &shards, fsdp_model_value(model, i)->raw_name);
@@ -293,7 +290,6 @@ static bool has_scheduler(const struct fsdp_folder *folder)
 static bool has_optimizer(const struct fsdp_folder *folder)
 {
 	struct fsdp_look look = { .folder = folder };
-
 	return has_beside(folder, MODEL) &&
 	       fsdp_family_hugging_face.recognize(&look) != FSDP_SIGN_NONE;
 }
@@ -303,7 +299,6 @@ static void name_besides(struct fsdp_reading *reading, const struct fsdp_folder 
 	const char *inner = has_scheduler(folder) ? INNER : MODEL;
 	struct fsdp_child *child =
 		fsdp_reading_add_child(reading, (struct fsdp_span){ 0 }, FSDP_NONE);
-
 	child->as = inner;
 	for (size_t i = 0; i < FSDP_COUNT(besides); i++) {
 		if (strcmp(besides[i].inner, inner) != 0 ||
@@ -333,7 +328,6 @@ static bool has_commit(const struct fsdp_folder *folder)
 	struct fsdp_source source;
 	char text[COMMIT_BYTES];
 	size_t size;
-
 	if (!fsdp_folder_has(folder, COMMIT, FSDP_ENTRY_FILE))
 		return false;
 	if (!fsdp_folder_source(folder, FSDP_SPAN(COMMIT), &source, &error) ||
@@ -411,13 +405,10 @@ static bool has_model(const struct fsdp_folder *folder, const char *stem)
 static bool has_only_state(const struct fsdp_folder *folder)
 {
 	bool has_optimizer = false;
-
 	FSDP_EACH(i, folder->count, entry, fsdp_folder_entry(folder, i)) {
 		bool is_part = fsdp_span_begins(entry.name, FSDP_SPAN("random_states_"));
-
 		for (size_t k = 0; k < FSDP_COUNT(accelerate_parts) && !is_part; k++) {
 			uint32_t numbers[FSDP_PATTERN_NUMBERS];
-
 			is_part = fsdp_pattern_takes(
 				entry.name, accelerate_parts[k].pattern, numbers);
 			has_optimizer |=
@@ -437,7 +428,6 @@ static bool is_accelerate(const struct fsdp_folder *folder)
 		fsdp_pattern_in(folder, FSDP_ENTRY_FILE, "random_states_#.pkl") ||
 		(fsdp_folder_has(folder, "optimizer.bin", FSDP_ENTRY_FILE) &&
 			fsdp_folder_has(folder, "scheduler.bin", FSDP_ENTRY_FILE));
-
 	if (fsdp_folder_has(folder, "latest", FSDP_ENTRY_FILE) ||
 		fsdp_folder_has(folder, "zero_to_fp32.py", FSDP_ENTRY_FILE))
 		return false;

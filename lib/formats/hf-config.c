@@ -73,7 +73,6 @@ static void add_node(struct keeper *keeper, const struct fsdp_json *json)
 	struct fsdp_model *model = keeper->model;
 	uint32_t index;
 	struct fsdp_setting *setting = fsdp_build_push(model, &model->settings, &index);
-
 	setting->file = keeper->file;
 	setting->end = index + 1;
 	if (json->key.data != NULL) {
@@ -97,7 +96,6 @@ static void add_item(struct keeper *keeper, struct open_node *node)
 {
 	const struct fsdp_json *json = node->json;
 	uint32_t n = node->next++;
-
 	if (json->kind != FSDP_JSON_INTEGERS) {
 		add_node(keeper, &json->items[n]);
 		return;
@@ -130,12 +128,10 @@ static void keep_settings(void *context)
 		.file = call->file,
 		.first = model->settings.count,
 	};
-
 	fsdp_vec_init(&keeper.open, call->scratch, sizeof(struct open_node));
 	add_node(&keeper, call->root);
 	while (keeper.open.count > 0 && !is_too_long(&keeper)) {
 		struct open_node *node = fsdp_vec_at(&keeper.open, keeper.open.count - 1);
-
 		if (node->next < node->json->count) {
 			add_item(&keeper, node);
 			continue;

@@ -639,7 +639,6 @@ static void report_absent(struct hf *hf)
 static bool fail_index(const struct hf *hf, struct fsdp_error **ret_error)
 {
 	struct split split = find_split(hf->folder);
-
 	if (ret_error != NULL && *ret_error != NULL &&
 		fsdp_error_code(*ret_error) == FSDP_ERROR_DAMAGED) {
 		fsdp_error_add_rule(ret_error, "FI1025");
@@ -1049,7 +1048,6 @@ static void note_others(const struct hf *hf, struct fsdp_span opened)
 		"consolidated.00.pth", "adapter_model.safetensors", "adapter_model.bin" };
 	const bool is_adapter = fsdp_span_begins(opened, FSDP_SPAN("adapter_model."));
 	struct fsdp_name_list others = { .count = 0 };
-
 	for (size_t i = 0; i < FSDP_COUNT(names); i++)
 		if (!fsdp_span_is(opened, names[i]) && has_file(hf->folder, names[i]) &&
 			(strncmp(names[i], "adapter", 7) == 0) == is_adapter)

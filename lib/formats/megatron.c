@@ -84,7 +84,6 @@ static struct fsdp_child *add_child(struct fsdp_reading *reading, struct fsdp_sp
 static void add_optimizers(struct fsdp_reading *reading, const struct fsdp_folder *folder)
 {
 	uint32_t numbers[FSDP_PATTERN_NUMBERS];
-
 	FSDP_EACH(i, folder->count, entry, fsdp_folder_entry(folder, i)) {
 		struct fsdp_folder below;
 		struct fsdp_child *child;

@@ -410,7 +410,6 @@ static void check_missing(struct fsdp_model *model, const struct ranks *ranks,
 		const struct fsdp_file_record *file =
 			ranks->first[i] != 0 ? fsdp_model_file(model, ranks->first[i] - 1)
 					     : NULL;
-
 		if (file != NULL || ranks->is_reported[i])
 			here.list[here.count++] = ranks->list[i];
 		if (file != NULL && file->named_rank == file->rank) {

@@ -212,7 +212,6 @@ static bool fail(struct fsdp_error **ret_error, enum fsdp_error_code code,
 static bool fail_weights(const struct fsdp_look *look, struct fsdp_error **ret_error)
 {
 	FSDP_EACH(i, look->folder->count, entry, fsdp_folder_entry(look->folder, i)) {
-
 		bool is_outside = entry.kind == FSDP_ENTRY_LINK_OUTSIDE;
 
 		if ((entry.kind != FSDP_ENTRY_LINK_BROKEN && !is_outside) ||
@@ -829,7 +828,6 @@ static bool is_alone(const struct fsdp_folder *folder, const char *pattern)
 static bool has_ending(const struct fsdp_folder *folder, const char *ending)
 {
 	bool found = false;
-
 	for (size_t i = 0; *ending == '.' && i < folder->count; i++)
 		found |= fsdp_span_ends(
 			fsdp_folder_entry(folder, i).name, fsdp_span_text(ending));

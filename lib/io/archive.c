@@ -225,7 +225,6 @@ struct unpacker {
 	struct fsdp_findings *findings;
 	struct fsdp_vec *packed;
 	struct fsdp_error **error;
-
 	const struct kind *kind; /* NULL: a bare tar */
 	struct archive *archive;
 	struct archive_entry *entry;

@@ -37,7 +37,6 @@ void fsdp_load_list_took(struct fsdp_loading *loading, struct fsdp_load_result *
 		fsdp_load_index(loading) != NULL ? fsdp_load_opened(loading) : NULL;
 	size_t files = index != NULL ? fsdp_file_count(index) : 0, count = 0;
 	struct fsdp_span *names = FSDP_TAKE(loading->answers, names, files + 2);
-
 	if (loading->weights == NULL)
 		return;
 	for (size_t i = 0; i < files; i++) {
@@ -80,10 +79,8 @@ static bool has_damage(struct fsdp_loading *loading, const char *set)
 	size_t errors = checkpoint != NULL ? fsdp_checkpoint_error_count(checkpoint)
 					   : part.error != NULL;
 	size_t findings = checkpoint != NULL ? fsdp_finding_count(checkpoint) : 0;
-
 	for (size_t i = 0; i < errors + findings; i++) {
 		struct fsdp_span file = fsdp_span_text(set), id = FSDP_SPAN("FI4001");
-
 		if (i >= errors) {
 			const struct fsdp_finding *finding =
 				fsdp_finding(checkpoint, i - errors);
@@ -115,7 +112,6 @@ static bool has_damage(struct fsdp_loading *loading, const char *set)
 bool fsdp_load_is_damaged(struct fsdp_loading *loading)
 {
 	const struct fsdp_scan_entry *entry;
-
 	if (loading->weights != NULL)
 		return has_damage(loading, loading->weights);
 	for (size_t at = 0;
@@ -131,7 +127,6 @@ bool fsdp_load_cannot_open(struct fsdp_loading *loading)
 {
 	struct fsdp_scan_part part = { .error = NULL };
 	const struct fsdp_error *error;
-
 	if (loading->weights == NULL)
 		return false;
 	part = fsdp_load_part(loading, loading->weights);
@@ -150,7 +145,6 @@ struct fsdp_span fsdp_load_copy_name(struct fsdp_loading *loading,
 {
 	char buffer[NAME_BYTES];
 	size_t size = fsdp_name_write(checkpoint, name, buffer, sizeof buffer);
-
 	return fsdp_arena_copy(
 		loading->arena, fsdp_span(buffer, fsdp_min(size, sizeof buffer)));
 }
@@ -158,7 +152,6 @@ struct fsdp_span fsdp_load_copy_name(struct fsdp_loading *loading,
 int fsdp_load_by_name(const void *a, const void *b)
 {
 	const struct fsdp_load_tensor *left = a, *right = b;
-
 	return fsdp_span_compare(left->name, right->name);
 }
 
@@ -167,7 +160,6 @@ void fsdp_load_list_stored(struct fsdp_loading *loading,
 {
 	size_t count = fsdp_tensor_count(checkpoint);
 	size_t values = loading->takes_values ? fsdp_value_count(checkpoint) : 0;
-
 	*ret = (struct fsdp_load_tensors){ .items = FSDP_TAKE(loading->arena, ret->items,
 						   count + values + 1) };
 	for (uint32_t i = 0; i < count; i++) {
@@ -175,7 +167,6 @@ void fsdp_load_list_stored(struct fsdp_loading *loading,
 		struct fsdp_load_tensor *item = &ret->items[ret->count];
 		struct fsdp_path_part part;
 		uint64_t state = 0;
-
 		if (!all && tensor.role != FSDP_ROLE_PARAM &&
 			tensor.role != FSDP_ROLE_BUFFER)
 			continue;
@@ -205,7 +196,6 @@ static bool list_expected(struct fsdp_loading *loading)
 {
 	const struct fsdp_load_check_options *options = loading->options;
 	struct fsdp_load_tensors *model = &loading->model;
-
 	if (options->expected == NULL)
 		return fsdp_load_model_of_config(loading);
 	model->items =
@@ -224,7 +214,6 @@ static struct fsdp_load_tensor *find_tensor(
 	const struct fsdp_load_tensors *tensors, struct fsdp_span name)
 {
 	struct fsdp_load_tensor key = { .name = name };
-
 	return tensors->count == 0 ? NULL
 				   : bsearch(&key, tensors->items, tensors->count,
 					     sizeof key, fsdp_load_by_name);
@@ -233,7 +222,6 @@ static struct fsdp_load_tensor *find_tensor(
 const struct fsdp_load_tensors *fsdp_load_list_all(struct fsdp_loading *loading)
 {
 	const struct fsdp_checkpoint *checkpoint = fsdp_load_opened(loading);
-
 	if (!loading->has_stored && checkpoint != NULL) {
 		fsdp_load_list_stored(loading, checkpoint, true, &loading->stored);
 		loading->has_stored = true;
@@ -274,7 +262,6 @@ static struct fsdp_load_tensor *find_renamed(struct fsdp_loading *loading,
 {
 	char text[NAME_BYTES];
 	size_t size = strlen(prefix);
-
 	if (cut > name.size || size + name.size - cut > sizeof text)
 		return NULL;
 	memcpy(text, prefix, size);
@@ -298,7 +285,6 @@ bool fsdp_load_compare(struct fsdp_loading *loading)
 	struct fsdp_span rest;
 	size_t count = 0;
 	char text[NAME_BYTES];
-
 	if (loading->was_compared)
 		return loading->has_model && loading->has_stored;
 	loading->was_compared = true;
@@ -386,7 +372,6 @@ bool fsdp_load_compare(struct fsdp_loading *loading)
 static bool explains_all(struct fsdp_loading *loading, const char *prefix, bool is_cut)
 {
 	size_t tied = 0, others = 0;
-
 	for (size_t i = 0; i < loading->stored.count; i++) {
 		const struct fsdp_load_tensor *item = &loading->stored.items[i], *renamed;
 		bool is_other =
@@ -413,7 +398,6 @@ static bool has_score_for_head(struct fsdp_loading *loading)
 {
 	static const char types[] = "llama mistral mixtral qwen2 qwen2_moe qwen3 "
 				    "qwen3_moe phi3 gemma gemma2";
-
 	return loading->missing == 1 && loading->unexpected == 1 &&
 	       loading->misshaped == 0 &&
 	       fsdp_span_is(loading->first_missing->name, "lm_head.weight") &&
@@ -433,7 +417,6 @@ bool fsdp_load_misses(struct fsdp_loading *loading)
 	struct fsdp_span there, missing;
 	char prefix[NAME_BYTES];
 	size_t i = 0;
-
 	if (!fsdp_load_compare(loading) || loading->missing == 0 ||
 		(only == FSDP_LOAD_ONLY_MISSING && loading->unexpected > 0) ||
 		(only == FSDP_LOAD_ALSO_OTHERS && loading->unexpected == 0))
@@ -505,7 +488,6 @@ void fsdp_load_write_numbers(
 {
 	char *text = loading->words[word];
 	size_t at = 0;
-
 	*text = '\0';
 	for (uint32_t i = 0; i < tensor->dims && at < FSDP_LOAD_WORD; i++)
 		at += (size_t)snprintf(text + at, FSDP_LOAD_WORD - at,
@@ -520,12 +502,10 @@ static bool is_of_other_size(struct fsdp_loading *loading)
 	/* The first three: only more than configured. */
 	static const char *const sizes[] = { "vocab_size", "max_position_embeddings",
 		"n_positions", "intermediate_size", "hidden_size", "n_embd" };
-
 	for (size_t k = 0; k < 4; k++) {
 		int64_t due = fsdp_load_integer(loading, "config.json", sizes[k], -1);
 		int64_t found = 0;
 		bool fits = due > 0, only_more = k < 3;
-
 		for (size_t i = 0; i < FSDP_COUNT(sizes); i++)
 			fits &= i == k || fsdp_load_integer(loading, "config.json",
 						  sizes[i], -1) != due;
@@ -566,7 +546,6 @@ bool fsdp_load_is_misshaped(struct fsdp_loading *loading)
 	const struct fsdp_load_tensor *found, *wanted, *kept;
 	int64_t rows = fsdp_load_integer(loading, "config.json", "vocab_size", -1);
 	bool is_head, has_rows, has_sibling = false, is_turned = true;
-
 	if (!fsdp_load_compare(loading) || loading->misshaped == 0)
 		return false;
 	found = loading->first_misshaped;
@@ -609,7 +588,6 @@ bool fsdp_load_is_misshaped(struct fsdp_loading *loading)
 		const struct fsdp_load_tensor *a = &loading->stored.items[i],
 					      *b = a->match;
 		bool is_same = b != NULL && fsdp_load_same_shape(a, b);
-
 		has_sibling |= is_same && fsdp_span_is_alike(a->name, found->name);
 		is_turned &=
 			b == NULL || is_same ||
@@ -652,7 +630,6 @@ bool fsdp_load_has_other_experts(struct fsdp_loading *loading)
 		       stored[FSDP_LOAD_EXPERT_COUNT] = { 0 };
 		uint32_t layer = model->items[at].layer;
 		bool is_misshaped = false, some_gates, some_downs;
-
 		next = at + 1;
 		if (model->items[at].expert == FSDP_LOAD_NO_EXPERT)
 			continue;

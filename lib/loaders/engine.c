@@ -41,7 +41,6 @@ const char *fsdp_load_verdict_name(enum fsdp_load_verdict verdict)
 {
 	static const char *const names[] = { "loads", "differs", "refuses",
 		"not_judged" };
-
 	return names[(unsigned)verdict < FSDP_COUNT(names) ? verdict
 							   : FSDP_LOAD_NOT_JUDGED];
 }
@@ -64,7 +63,6 @@ static const struct fsdp_loader *find_loader(const char *name)
 bool fsdp_load_report(struct fsdp_loading *loading, size_t word, const char *format, ...)
 {
 	va_list arguments;
-
 	va_start(arguments, format);
 	vsnprintf(loading->words[word], FSDP_LOAD_WORD, format, arguments);
 	va_end(arguments);
@@ -101,7 +99,6 @@ bool fsdp_load_has_file(struct fsdp_loading *loading, const char *format, ...)
 	const struct fsdp_scan_entry *entry;
 	char name[NAME_BYTES];
 	va_list arguments;
-
 	va_start(arguments, format);
 	vsnprintf(name, sizeof name, format, arguments);
 	va_end(arguments);
@@ -112,14 +109,12 @@ bool fsdp_load_has_file(struct fsdp_loading *loading, const char *format, ...)
 bool fsdp_load_has_folder(struct fsdp_loading *loading, const char *name)
 {
 	const struct fsdp_scan_entry *entry = fsdp_scan_find(loading->survey, name);
-
 	return entry != NULL && entry->is_folder;
 }
 
 bool fsdp_load_lacks(struct fsdp_loading *loading, const char *format, ...)
 {
 	va_list arguments;
-
 	va_start(arguments, format);
 	vsnprintf(loading->words[0], FSDP_LOAD_WORD, format, arguments);
 	va_end(arguments);
@@ -129,7 +124,6 @@ bool fsdp_load_lacks(struct fsdp_loading *loading, const char *format, ...)
 bool fsdp_load_next_word(const char **words, char word[FSDP_LOAD_WORD_BYTES])
 {
 	size_t size = fsdp_word_size(*words);
-
 	snprintf(word, FSDP_LOAD_WORD_BYTES, "%.*s", (int)size, *words);
 	*words += size + ((*words)[size] == ' ');
 	return size != 0;
@@ -139,7 +133,6 @@ const struct fsdp_scan_entry *fsdp_load_next(
 	struct fsdp_loading *loading, size_t *at, const char *patterns)
 {
 	char pattern[FSDP_LOAD_WORD_BYTES];
-
 	while (*at < fsdp_scan_entry_count(loading->survey)) {
 		const struct fsdp_scan_entry *entry =
 			fsdp_scan_entry(loading->survey, (*at)++);
@@ -156,7 +149,6 @@ static const struct fsdp_scan_entry *find_entry(
 {
 	const struct fsdp_scan_entry *entry = NULL;
 	char pattern[FSDP_LOAD_WORD_BYTES];
-
 	while (entry == NULL && fsdp_load_next_word(&patterns, pattern)) {
 		size_t at = 0;
 		entry = strpbrk(pattern, "*?") != NULL
@@ -169,7 +161,6 @@ static const struct fsdp_scan_entry *find_entry(
 const char *fsdp_load_choose(struct fsdp_loading *loading, const char *order)
 {
 	char pattern[FSDP_LOAD_WORD_BYTES];
-
 	while (fsdp_load_next_word(&order, pattern)) {
 		const struct fsdp_scan_entry *entry = find_entry(loading, pattern);
 		if (entry != NULL && !entry->is_folder)
@@ -189,7 +180,6 @@ const char *fsdp_load_copying(struct fsdp_loading *loading, const char *name)
 struct fsdp_scan_pickles fsdp_load_pickles(struct fsdp_loading *loading, const char *name)
 {
 	struct fsdp_scan_pickles pickles;
-
 	if (!fsdp_scan_pickles(loading->survey, name, &pickles))
 		fsdp_arena_leave(loading->arena);
 	return pickles;
@@ -199,7 +189,6 @@ static struct fsdp_scan_document read_document(
 	struct fsdp_loading *loading, const char *name)
 {
 	struct fsdp_scan_document document;
-
 	if (!fsdp_scan_document(loading->survey, name, &document))
 		fsdp_arena_leave(loading->arena);
 	return document;
@@ -209,7 +198,6 @@ static struct fsdp_scan_document read_document(
 static bool has_broken(struct fsdp_loading *loading, const char *patterns)
 {
 	const struct fsdp_scan_entry *entry;
-
 	for (size_t at = 0; (entry = fsdp_load_next(loading, &at, patterns)) != NULL;) {
 		const char *name = (const char *)entry->name.data;
 		if (!entry->is_folder && entry->size <= DOCUMENT_BYTES &&
@@ -224,7 +212,6 @@ static bool has_broken(struct fsdp_loading *loading, const char *patterns)
 struct fsdp_scan_part fsdp_load_part(struct fsdp_loading *loading, const char *name)
 {
 	struct fsdp_scan_part part;
-
 	if (!fsdp_scan_part(loading->survey, name, &part))
 		fsdp_arena_leave(loading->arena);
 	return part;
@@ -239,7 +226,6 @@ const struct fsdp_checkpoint *fsdp_load_open(
 void fsdp_load_must(struct fsdp_loading *loading, struct fsdp_error *error)
 {
 	bool is_over = error != NULL && fsdp_error_code(error) == FSDP_ERROR_MEMORY;
-
 	fsdp_error_free(error);
 	if (is_over)
 		fsdp_arena_leave(loading->arena);
@@ -254,7 +240,6 @@ struct fsdp_locator *fsdp_load_locate(
 	struct fsdp_loading *loading, const struct fsdp_checkpoint *checkpoint)
 {
 	struct fsdp_locator *locator = NULL;
-
 	if (!fsdp_locator_new(checkpoint, &locator, NULL))
 		fsdp_arena_leave(loading->arena);
 	fsdp_arena_own(loading->arena, free_locator, locator);
@@ -265,7 +250,6 @@ bool fsdp_load_is_sound(const struct fsdp_checkpoint *checkpoint)
 {
 	bool is_sound =
 		checkpoint != NULL && fsdp_checkpoint_error_count(checkpoint) == 0;
-
 	for (size_t i = 0; is_sound && i < fsdp_finding_count(checkpoint); i++)
 		is_sound = fsdp_finding(checkpoint, i)->severity < FSDP_ERROR;
 	return is_sound;
@@ -281,10 +265,8 @@ bool fsdp_load_may_be_quantized(struct fsdp_loading *loading)
 	const struct fsdp_checkpoint *checkpoint = fsdp_load_opened(loading);
 	size_t count = checkpoint != NULL ? fsdp_tensor_count(checkpoint) : 0;
 	bool is_plain = checkpoint != NULL;
-
 	for (uint32_t i = 0; i < count && is_plain; i++) {
 		struct fsdp_tensor tensor = fsdp_tensor(checkpoint, i);
-
 		is_plain =
 			fsdp_span_is_any(fsdp_span_text(fsdp_dtype(tensor.dtype)->name),
 				"float16 bfloat16 float32 float64") &&
@@ -298,7 +280,6 @@ bool fsdp_load_may_be_quantized(struct fsdp_loading *loading)
 bool fsdp_load_has_finding(struct fsdp_loading *loading, const char *rule)
 {
 	const struct fsdp_checkpoint *checkpoint = fsdp_load_opened(loading);
-
 	for (size_t i = 0; checkpoint != NULL && i < fsdp_finding_count(checkpoint);
 		i++) {
 		const struct fsdp_finding *finding = fsdp_finding(checkpoint, i);
@@ -325,7 +306,6 @@ bool fsdp_load_has_dtype(struct fsdp_loading *loading,
 const struct fsdp_setting *fsdp_load_next_item(struct fsdp_load_items *items)
 {
 	const struct fsdp_setting *item;
-
 	if (items->at >= items->end)
 		return NULL;
 	item = &items->settings[items->at];
@@ -338,7 +318,6 @@ static struct fsdp_load_items list_members(
 	struct fsdp_loading *loading, const char *document)
 {
 	struct fsdp_scan_document facts = read_document(loading, document);
-
 	return (struct fsdp_load_items){ facts.settings, 1, (uint32_t)facts.count };
 }
 
@@ -348,7 +327,6 @@ static const struct fsdp_setting *find_setting(
 {
 	struct fsdp_load_items items = list_members(loading, document);
 	const struct fsdp_setting *item = NULL;
-
 	for (bool ends = false; !ends;
 		path += strcspn(path, "."), ends = *path++ == '\0') {
 		struct fsdp_span key = fsdp_span(path, strcspn(path, "."));
@@ -368,7 +346,6 @@ struct fsdp_setting fsdp_load_setting(
 	struct fsdp_loading *loading, const char *document, const char *path)
 {
 	const struct fsdp_setting *item = find_setting(loading, document, path);
-
 	return item != NULL ? *item : (struct fsdp_setting){ .end = 0 };
 }
 
@@ -377,7 +354,6 @@ struct fsdp_load_items fsdp_load_items(
 {
 	struct fsdp_load_items items = list_members(loading, document);
 	const struct fsdp_setting *item = find_setting(loading, document, path);
-
 	if (item == NULL || (item->value.kind != FSDP_TOKEN_LIST &&
 				    item->value.kind != FSDP_TOKEN_DICT))
 		return (struct fsdp_load_items){ 0 };
@@ -400,7 +376,6 @@ const struct fsdp_setting *fsdp_load_find_set(
 {
 	struct fsdp_load_items items = list_members(loading, document);
 	const struct fsdp_setting *item;
-
 	while ((item = fsdp_load_next_item(&items)) != NULL &&
 		(!fsdp_span_is_any(item->key, keys) || !is_set(item->value)))
 		;
@@ -411,7 +386,6 @@ int64_t fsdp_load_integer(struct fsdp_loading *loading, const char *document,
 	const char *key, int64_t otherwise)
 {
 	struct fsdp_token value = fsdp_load_setting(loading, document, key).value;
-
 	return value.kind == FSDP_TOKEN_INTEGER || value.kind == FSDP_TOKEN_BOOL
 		       ? value.integer
 		       : otherwise;
@@ -421,14 +395,12 @@ struct fsdp_span fsdp_load_text(
 	struct fsdp_loading *loading, const char *document, const char *key)
 {
 	struct fsdp_token value = fsdp_load_setting(loading, document, key).value;
-
 	return value.kind == FSDP_TOKEN_TEXT ? value.text : (struct fsdp_span){ 0 };
 }
 
 struct fsdp_span fsdp_load_dtype(struct fsdp_loading *loading)
 {
 	struct fsdp_span name = fsdp_load_text(loading, "config.json", "dtype");
-
 	return name.data != NULL ? name
 				 : fsdp_load_text(loading, "config.json", "torch_dtype");
 }
@@ -464,7 +436,6 @@ bool fsdp_load_is_chosen(
 	struct fsdp_loading *loading, const char *name, const char *values)
 {
 	const char *chosen = fsdp_loader_setting(loading, name);
-
 	return chosen != NULL &&
 	       (values == NULL || fsdp_span_is_any(fsdp_span_text(chosen), values));
 }
@@ -472,7 +443,6 @@ bool fsdp_load_is_chosen(
 bool fsdp_load_flag(struct fsdp_loading *loading, const char *name, bool otherwise)
 {
 	const char *chosen = fsdp_loader_setting(loading, name);
-
 	return chosen != NULL ? strcmp(chosen, "true") == 0 : otherwise;
 }
 
@@ -531,7 +501,6 @@ static const struct fsdp_loader *find_own(struct fsdp_loading *loading)
 		bool has_key =
 			of->keys == NULL ||
 			(of->loader != NULL && document.is_there && !document.is_valid);
-
 		while ((member = fsdp_load_next_item(&members)) != NULL && !has_key)
 			has_key = fsdp_span_is_any(member->key, of->keys);
 		if (has_key && find_entry(loading, of->any) != NULL &&
@@ -548,7 +517,6 @@ static const struct fsdp_loader *find_own(struct fsdp_loading *loading)
 int fsdp_load_compare_versions(const char *a, const char *b)
 {
 	char *a_end, *b_end;
-
 	while (*a != '\0' && *b != '\0') {
 		unsigned long left = strtoul(a, &a_end, 10);
 		unsigned long right = strtoul(b, &b_end, 10);
@@ -576,7 +544,6 @@ static const char *find_version(const struct fsdp_loader *loader, const char *wa
 const struct fsdp_loader_option *fsdp_loader_option(const char *loader, size_t index)
 {
 	const struct fsdp_loader *found = find_loader(loader);
-
 	for (size_t i = 0;
 		found != NULL && found->options != NULL && found->options[i].name != NULL;
 		i++)
@@ -588,7 +555,6 @@ const struct fsdp_loader_option *fsdp_loader_option(const char *loader, size_t i
 bool fsdp_loader_has_version(const char *loader, const char *version)
 {
 	const struct fsdp_loader *found = find_loader(loader);
-
 	return found != NULL && find_version(found, version) != NULL;
 }
 
@@ -599,7 +565,6 @@ static bool is_so(struct fsdp_loading *loading, const struct fsdp_load_fact *fac
 	struct fsdp_scan_document read;
 	char key[FSDP_LOAD_WORD_BYTES];
 	bool has = false;
-
 	if (fact->any != NULL)
 		return find_entry(loading, fact->any) != NULL;
 	if (fact->option != NULL)
@@ -665,13 +630,11 @@ static const char *fill_in(struct fsdp_loading *loading, const char *template)
 		{ "{root}", loading->words[FSDP_LOAD_ROOT] } };
 	size_t most = strlen(loading->path) + strlen(weights) + FSDP_LOAD_WORD, room = 1;
 	char *text, *end;
-
 	for (const char *at = template; at != NULL && *at != '\0'; at++)
 		room += *at == '{' ? most : 1;
 	text = end = fsdp_arena_take(loading->answers, room, 1);
 	for (const char *at = template; at != NULL && *at != '\0';) {
 		size_t i = 0;
-
 		while (i < FSDP_COUNT(marks) &&
 			strncmp(at, marks[i][0], strlen(marks[i][0])) != 0)
 			i++;
@@ -692,7 +655,6 @@ static const char *fill_in(struct fsdp_loading *loading, const char *template)
 static bool is_archive(struct fsdp_loading *loading)
 {
 	const struct fsdp_checkpoint *checkpoint = NULL;
-
 	if (fsdp_scan_entry_count(loading->survey) == 1 &&
 		fsdp_scan_entry(loading->survey, 0)->name.size == 0)
 		checkpoint = fsdp_load_open(loading, "");
@@ -716,7 +678,6 @@ static bool ask_rule(struct fsdp_loading *loading, const struct fsdp_load_rule *
 		[FSDP_LOAD_REFUSES] = 3 };
 	const struct load_code *code = &codes[rule->code - 1];
 	struct fsdp_span *names;
-
 	fsdp_load_clear(loading);
 	loading->rule = rule;
 	if ((rule->since != NULL &&
@@ -757,7 +718,6 @@ static void ask(struct fsdp_loading *loading, const struct fsdp_loader *loader,
 	struct fsdp_load_reason *reasons;
 	bool ended;
 	size_t count = 0;
-
 	while (loader->rules[count].code != FSDP_LOAD_NO_CODE)
 		count++;
 	result->reasons = reasons = FSDP_TAKE(loading->answers, reasons, count + 1);
@@ -786,7 +746,6 @@ static void ask_loader(const struct asking *asking, struct fsdp_loading *loading
 	struct fsdp_load_result *result = &asking->loads->results[asking->loads->count];
 	struct fsdp_loader_setting *taken;
 	const struct fsdp_loader_option *option;
-
 	if (version == NULL)
 		return;
 	taken = FSDP_TAKE(loading->answers, taken, options->choice_count + 1);
@@ -823,7 +782,6 @@ static void ask_all(void *context)
 	struct fsdp_arena *arena = fsdp_arena_new_below(&loads->arena);
 	struct fsdp_loading *loading = FSDP_TAKE(arena, loading, 1);
 	const struct fsdp_loader *own;
-
 	loads->results =
 		FSDP_TAKE(&loads->arena, loads->results, options->loader_count + 1);
 	loading->survey = asking->survey;
@@ -833,7 +791,6 @@ static void ask_all(void *context)
 		bool is_own = strcmp(options->loaders[i], "auto") == 0;
 		const struct fsdp_loader *loader =
 			is_own ? own : find_loader(options->loaders[i]);
-
 		*loading = (struct fsdp_loading){
 			.survey = asking->survey,
 			.options = options,
@@ -856,7 +813,6 @@ bool fsdp_load_check_new(struct fsdp_scan *survey,
 {
 	struct fsdp_load_check *loads = calloc(1, sizeof *loads);
 	struct asking asking = { survey, options, loads };
-
 	if (loads == NULL)
 		return fsdp_fail_memory(ret_error);
 	loads->budget.ceiling = UINT64_MAX;

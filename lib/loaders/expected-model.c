@@ -104,11 +104,9 @@ static int64_t evaluate(const struct building *building, const char **at)
 {
 	int64_t value = 1;
 	char sign = '*';
-
 	do {
 		int64_t operand = 0;
 		bool good = true;
-
 		if (fsdp_is_digit(**at))
 			while (fsdp_is_digit(**at))
 				operand = 10 * operand + *(*at)++ - '0';
@@ -133,13 +131,11 @@ static bool read_sizes(struct building *building)
 {
 	struct fsdp_loading *loading = building->loading;
 	int64_t *sizes = building->sizes;
-
 	for (size_t i = 0; i < FSDP_COUNT(size_keys); i++) {
 		const struct size_key *key = &size_keys[i];
 		const char *otherwise = key->otherwise, *at = building->of->defaults;
 		char name[FSDP_LOAD_WORD_BYTES];
 		int64_t size = -1;
-
 		for (; *at != '\0'; at += strcspn(at, " "), at += *at == ' ')
 			if (*at == key->letter)
 				otherwise = at + 2;
@@ -225,7 +221,6 @@ static struct fsdp_span write_name(
 	char text[NAME_BYTES], const char *name, int64_t layer, int64_t expert)
 {
 	size_t size = 0;
-
 	for (const char *at = name; *at != '\0'; at++)
 		if (*at == '%')
 			size += (size_t)snprintf(text + size, NAME_BYTES - size, "%lld",
@@ -246,7 +241,6 @@ static bool takes_from_memory(
 			: NULL;
 	char text[NAME_BYTES];
 	struct fsdp_span name;
-
 	if (checkpoint == NULL || of == NULL)
 		return false;
 	name = write_name(text, of, layer, expert);
@@ -276,7 +270,6 @@ static bool add(
 	char text[NAME_BYTES];
 	struct fsdp_span name;
 	uint32_t dims = 0;
-
 	for (const char *at = row->shape; *at != '\0'; at += *at == ',') {
 		shape[dims] = evaluate(building, &at);
 		if (shape[dims++] <= 0)
@@ -316,7 +309,6 @@ static bool are_joined(const struct building *building, int64_t layer)
 {
 	const struct model_family *family = building->of->family;
 	bool is_joined = false;
-
 	for (size_t i = 0; i < family->row_count && !is_joined; i++) {
 		const struct row *row = &family->rows[i];
 		is_joined = (row->when & JOINED) != 0 && has_row(building, row) &&
@@ -334,7 +326,6 @@ static bool add_row(struct building *building, const struct row *row)
 	int64_t layers = mark != NULL ? building->sizes[(unsigned char)mark[1]] : 1;
 	int64_t experts = strstr(row->name, "%E") != NULL ? building->sizes['E'] : 1;
 	bool is_either = ((row->when | row->unless) & JOINED) != 0;
-
 	if (!has_row(building, row))
 		return true;
 	for (int64_t layer = 0; layer < layers; layer++) {
@@ -353,7 +344,6 @@ bool fsdp_load_model_of_config(struct fsdp_loading *loading)
 	struct fsdp_span type = fsdp_load_text(loading, CONFIG, "model_type");
 	struct building building = { .loading = loading };
 	const struct model_family *family;
-
 	for (size_t i = 0; i < FSDP_COUNT(architectures); i++)
 		if (fsdp_span_is(type, architectures[i].type))
 			building.of = &architectures[i];

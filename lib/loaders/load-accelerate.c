@@ -56,7 +56,6 @@ static void begin(struct fsdp_loading *loading)
 static bool has_two_indexes(struct fsdp_loading *loading)
 {
 	const struct fsdp_scan_entry *entry;
-
 	if (fsdp_load_index(loading) == NULL)
 		return false;
 	for (size_t at = 0;
@@ -69,7 +68,6 @@ static bool has_two_indexes(struct fsdp_loading *loading)
 static bool has_other_value(struct fsdp_loading *loading)
 {
 	const char *key = loading->root.other_key;
-
 	return key != NULL && fsdp_load_report(loading, 0, "%.200s", key);
 }
 
@@ -78,7 +76,6 @@ static bool had_scheduler(struct fsdp_loading *loading)
 {
 	bool is_sharded = (loading->is & SHARDS) != 0;
 	const struct fsdp_checkpoint *optimizer = NULL;
-
 	if (!loading->is_own &&
 		(is_sharded ? fsdp_load_has_folder(loading, "optimizer_0")
 			    : fsdp_load_has_file(loading, "optimizer.bin")))

@@ -58,7 +58,6 @@ static void begin(struct fsdp_loading *loading)
 				    : NULL;
 	uint32_t world = loading->options->world, ranks = world != 0 ? world : 1;
 	uint32_t rank = 0;
-
 	loading->takes_values = true;
 	/* The default reader is not what people call for files of another writer of
 	 * PyTorch. */
@@ -93,7 +92,6 @@ static void begin(struct fsdp_loading *loading)
 static const char *next_shard(struct fsdp_loading *loading, size_t *at)
 {
 	const struct fsdp_scan_entry *entry;
-
 	while ((entry = fsdp_load_next(loading, at, "*.safetensors")) != NULL)
 		if (!entry->is_folder)
 			return (const char *)entry->name.data;
@@ -105,7 +103,6 @@ static const char *next_shard(struct fsdp_loading *loading, size_t *at)
 static bool has_name_twice(struct fsdp_loading *loading)
 {
 	const char *name, *other;
-
 	for (size_t at = 0; (name = next_shard(loading, &at)) != NULL;)
 		for (size_t next = at; (other = next_shard(loading, &next)) != NULL;) {
 			const struct fsdp_checkpoint *a, *b;
@@ -133,7 +130,6 @@ static bool has_name_twice(struct fsdp_loading *loading)
 static bool has_foreign_type(struct fsdp_loading *loading)
 {
 	const char *name;
-
 	for (size_t at = 0; (name = next_shard(loading, &at)) != NULL;)
 		if (fsdp_load_has_dtype(
 			    loading, fsdp_load_open(loading, name), loading->rule->text))
@@ -145,7 +141,6 @@ static bool has_foreign_type(struct fsdp_loading *loading)
 static bool lacks_indexed_shard(struct fsdp_loading *loading)
 {
 	bool lacks;
-
 	loading->weights = fsdp_load_choose(loading, "*.index.json");
 	lacks = fsdp_load_lacks_shard(loading);
 	loading->weights = NULL;
@@ -160,7 +155,6 @@ static bool has_metadata_below(struct fsdp_loading *loading)
 	size_t at = 0;
 	const struct fsdp_scan_entry *entry = fsdp_load_next(loading, &at, "*/.metadata");
 	struct fsdp_span name;
-
 	if (entry == NULL)
 		return false;
 	name = fsdp_span(entry->name.data, entry->name.size - (sizeof "/.metadata" - 1));
@@ -174,7 +168,6 @@ static bool is_asked(struct fsdp_loading *loading,
 {
 	char buffer[NAME_BYTES];
 	size_t size;
-
 	for (uint32_t i = 0; piece->sizes != NULL && i < piece->dims; i++)
 		if (piece->sizes[i] == 0)
 			return false;
@@ -192,7 +185,6 @@ static bool is_such(const struct fsdp_file *file, const struct fsdp_piece *piece
 	enum file_state state)
 {
 	uint64_t end;
-
 	if (state == ABSENT)
 		return file->size == FSDP_UNKNOWN;
 	if (state == NO_BYTES)
@@ -225,11 +217,9 @@ bool fsdp_load_lacks_data(struct fsdp_loading *loading)
 	const char *own = loading->own != NULL ? loading->own : "";
 	const char *at = loading->rule->text != NULL ? loading->rule->text : own;
 	char folder[64];
-
 	do {
 		size_t size = fsdp_word_size(at);
 		struct fsdp_span path;
-
 		snprintf(folder, sizeof folder, "%.*s", (int)size, at);
 		path = find_file(loading, fsdp_load_open(loading, folder), ABSENT);
 		if (path.data != NULL)
@@ -246,7 +236,6 @@ static bool has_bad_file(struct fsdp_loading *loading)
 {
 	struct fsdp_span path =
 		find_file(loading, fsdp_load_opened(loading), loading->rule->arg);
-
 	fsdp_load_set_word(loading, 0, path);
 	fsdp_load_report(loading, 1, "%s",
 		loading->rule->arg == NO_BYTES ? "it is empty" : "it is truncated");
@@ -269,7 +258,6 @@ static bool has_other_items(struct fsdp_loading *loading)
 	struct fsdp_place place;
 	struct dcp_item *items;
 	size_t pieces, count = 0;
-
 	if (checkpoint == NULL || loading->is_own)
 		return false;
 	pieces = fsdp_min(fsdp_piece_count(checkpoint), PIECES_MOST);
@@ -278,7 +266,6 @@ static bool has_other_items(struct fsdp_loading *loading)
 	for (uint32_t i = 0; i < pieces; i++) {
 		struct fsdp_piece piece = fsdp_piece(checkpoint, i);
 		struct fsdp_file file;
-
 		if (piece.file == FSDP_NONE || !is_asked(loading, checkpoint, &piece))
 			continue;
 		file = fsdp_file(checkpoint, piece.file);
@@ -311,7 +298,6 @@ static bool has_compressed_items(struct fsdp_loading *loading)
 {
 	const struct fsdp_checkpoint *checkpoint = fsdp_load_opened(loading);
 	struct fsdp_place place = { .method = NULL };
-
 	return checkpoint != NULL && fsdp_piece_count(checkpoint) > 0 &&
 	       fsdp_piece_locate(
 		       fsdp_load_locate(loading, checkpoint), 0, &place, NULL) &&
@@ -328,14 +314,12 @@ static bool find_rank_key(struct fsdp_loading *loading)
 	const struct fsdp_checkpoint *checkpoint = fsdp_load_opened(loading);
 	uint32_t saved = checkpoint != NULL ? fsdp_checkpoint_world_size(checkpoint) : 0;
 	char last[32];
-
 	if (saved == 0 || saved == FSDP_NONE || loading->options->world <= saved)
 		return false;
 	snprintf(last, sizeof last, "rank_%u", saved - 1);
 	for (size_t i = 0; i < stored->count; i++) {
 		struct fsdp_span name = stored->items[i].name, rest = name;
 		const unsigned char *at = fsdp_span_find(name, fsdp_span_text(last));
-
 		if (at == NULL)
 			continue;
 		name.size = (size_t)(at - name.data);

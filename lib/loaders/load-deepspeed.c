@@ -66,7 +66,6 @@ static int64_t value_in(const struct fsdp_checkpoint *checkpoint, const char *na
 	uint32_t id = checkpoint != NULL
 			      ? fsdp_name_find(checkpoint, fsdp_span_text(name))
 			      : FSDP_NONE;
-
 	for (uint32_t i = 0; id != FSDP_NONE && i < fsdp_value_count(checkpoint); i++) {
 		struct fsdp_value value = fsdp_value(checkpoint, i);
 		if (value.name == id && value.token_count == 1 &&
@@ -81,7 +80,6 @@ static int64_t value_in(const struct fsdp_checkpoint *checkpoint, const char *na
 static bool has_models(struct fsdp_loading *loading, const char *tag, const char *word)
 {
 	const struct fsdp_scan_entry *entry;
-
 	for (size_t at = 0;
 		(entry = fsdp_load_next(loading, &at, "*/*_model_states.pt")) != NULL;)
 		if (fsdp_span_begins(entry->name, fsdp_span_text(tag)) &&
@@ -102,7 +100,6 @@ uint32_t fsdp_load_read_zero(struct fsdp_loading *loading)
 	struct fsdp_span latest = fsdp_scan_text(loading->survey, "latest");
 	const struct fsdp_checkpoint *states;
 	int64_t saved, world;
-
 	zero->is_universal = is_universal;
 	zero->tag_file = is_universal ? "latest_universal" : "latest";
 	snprintf(zero->tag, TAG_BYTES, "%.*s",
@@ -157,7 +154,6 @@ uint32_t fsdp_load_read_zero(struct fsdp_loading *loading)
 static void begin(struct fsdp_loading *loading)
 {
 	const struct zero *zero;
-
 	loading->is |= fsdp_load_read_zero(loading);
 	zero = loading->own;
 	/* Files of one rank's part of each parameter do not have the names of the module.
@@ -181,7 +177,6 @@ static bool write_conversion(struct fsdp_loading *loading)
 	const struct fsdp_checkpoint *checkpoint = fsdp_load_open(loading, zero->source);
 	size_t first = 0, second = 0;
 	bool is_right = true;
-
 	if (!fsdp_load_is_sound(checkpoint) ||
 		value_in(checkpoint, "mp_world_size") > 1 ||
 		has_models(loading, zero->source, "_expert_"))
@@ -219,7 +214,6 @@ static bool write_tag(struct fsdp_loading *loading)
 	const struct zero *zero = loading->own;
 	const struct fsdp_scan_entry *entry;
 	char tag[TAG_BYTES] = "", folder[TAG_BYTES], universal[TAG_BYTES + 8];
-
 	if (strcmp(zero->tag_file, "latest") != 0)
 		return true;
 	for (size_t at = 0;
@@ -246,7 +240,6 @@ static bool write_tag(struct fsdp_loading *loading)
 bool fsdp_load_has_no_tag(struct fsdp_loading *loading)
 {
 	const struct zero *zero = loading->own;
-
 	if (zero->has_no_tag ||
 		(*zero->tag != '\0' && fsdp_load_has_folder(loading, zero->tag)))
 		return false;
@@ -259,7 +252,6 @@ bool fsdp_load_has_no_tag(struct fsdp_loading *loading)
 bool fsdp_load_lacks_states(struct fsdp_loading *loading)
 {
 	const struct zero *zero = loading->own;
-
 	if (zero->stage != 3)
 		return fsdp_load_lacks(
 			loading, "%s/mp_rank_00_model_states.pt", zero->tag);
@@ -276,7 +268,6 @@ bool fsdp_load_is_other_world(struct fsdp_loading *loading)
 {
 	const struct zero *zero = loading->own;
 	uint32_t world = loading->options->world;
-
 	if (world == 0 || world == zero->world || zero->stage == 0 || !zero->reads_states)
 		return false;
 	fsdp_load_report(loading, 0, "%u", zero->world);
@@ -297,7 +288,6 @@ bool fsdp_load_lacks_optimizer(struct fsdp_loading *loading)
 	const char *prefix =
 		is_chosen && fsdp_load_flag(loading, BF16, false) ? "bf16_" : "";
 	uint32_t rank = 0;
-
 	if (zero->stage == 0 || !zero->reads_states)
 		return false;
 	for (size_t i = FSDP_COUNT(prefixes); !is_chosen && i-- > 0;)
@@ -324,7 +314,6 @@ static bool has_other_states(struct fsdp_loading *loading)
 	const char *chosen = fsdp_loader_setting(loading, GROUPS);
 	long count = chosen != NULL ? strtol(chosen, NULL, 10) : 0;
 	bool has_group = false, has_other = false;
-
 	for (long i = count - 1; count > 0 && i <= count; i++) {
 		char name[96];
 		snprintf(name, sizeof name,

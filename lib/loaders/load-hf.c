@@ -71,7 +71,6 @@ static uint32_t find_dtype(struct fsdp_loading *loading)
 {
 	struct fsdp_span name = fsdp_load_dtype(loading);
 	uint32_t i = (uint32_t)fsdp_dtype_count();
-
 	while (--i > 0 && !fsdp_span_is(name, fsdp_dtype(i)->name))
 		;
 	return i;
@@ -86,7 +85,6 @@ static void begin(struct fsdp_loading *loading)
 	const char *index = fsdp_load_index(loading);
 	struct fsdp_load_items map = { 0 };
 	const struct fsdp_setting *item;
-
 	/* torch has three other names of its own. */
 	if (dtype.data != NULL && find_dtype(loading) == 0 &&
 		!fsdp_span_is_any(dtype, "half float double"))
@@ -114,7 +112,6 @@ static struct fsdp_token find_rope(
 	struct fsdp_loading *loading, const char *place, const char *key)
 {
 	char path[64];
-
 	snprintf(path, sizeof path, "%s.%s", place, key);
 	return fsdp_load_setting(loading, FILE_NAME, path).value;
 }
@@ -132,7 +129,6 @@ static bool lacks_rope_number(struct fsdp_loading *loading)
 			? "rope_scaling"
 			: "rope_parameters";
 	struct fsdp_token type = find_rope(loading, place, "rope_type");
-
 	if (type.kind == FSDP_TOKEN_NONE)
 		type = find_rope(loading, place, "type");
 	/* Phi-3 gives its kinds other names. */
@@ -157,7 +153,6 @@ static bool rejects_root(struct fsdp_loading *loading)
 	const struct fsdp_scan_root *root = &loading->root;
 	const struct fsdp_checkpoint *checkpoint = fsdp_load_opened(loading);
 	struct fsdp_tensor first;
-
 	if (fsdp_span_is_any(
 		    fsdp_span_text(root->class_name), "NoneType bool int float") ||
 		(loading->is & NO_DTYPE) != 0)
@@ -175,7 +170,6 @@ static bool rejects_root(struct fsdp_loading *loading)
 static bool has_items(struct fsdp_loading *loading)
 {
 	const struct fsdp_scan_root *root = &loading->root;
-
 	return root->class_name == NULL || root->count != 0 ||
 	       !fsdp_span_is_any(fsdp_span_text(root->class_name), "list tuple");
 }
@@ -183,7 +177,6 @@ static bool has_items(struct fsdp_loading *loading)
 static bool has_other_value(struct fsdp_loading *loading)
 {
 	const struct fsdp_scan_root *root = &loading->root;
-
 	return root->is_dict && root->first_class != NULL &&
 	       !fsdp_span_is_any(fsdp_span_text(root->first_class), "Tensor Parameter") &&
 	       fsdp_load_report(loading, 0, "%s", root->first_class);
@@ -213,7 +206,6 @@ static bool has_other_name(struct fsdp_loading *loading)
 		"model?(*).safetensors pytorch_model?(*).bin";
 	const struct fsdp_scan_entry *entry, *found = NULL;
 	size_t count = 0;
-
 	for (size_t at = 0; (entry = fsdp_load_next(loading, &at, names)) != NULL;)
 		if (!entry->is_folder && count++ == 0)
 			found = entry;
@@ -231,7 +223,6 @@ static bool has_weights_below(struct fsdp_loading *loading)
 {
 	const char *found =
 		fsdp_load_choose(loading, "*/model*.safetensors */pytorch_model*.bin");
-
 	return found != NULL && fsdp_load_report(loading, 0, "%s", found);
 }
 
@@ -241,7 +232,6 @@ static bool has_weights_below(struct fsdp_loading *loading)
 static bool is_narrowed(struct fsdp_loading *loading)
 {
 	const struct fsdp_dtype *to = fsdp_dtype(find_dtype(loading));
-
 	if (!to->is_floating || !fsdp_load_compare(loading))
 		return false;
 	fsdp_load_report(loading, 0, "%s", to->name);
@@ -258,7 +248,6 @@ static bool is_narrowed(struct fsdp_loading *loading)
 static bool has_bare_base_and_head(struct fsdp_loading *loading)
 {
 	bool bare = false, head = false;
-
 	if (!fsdp_load_compare(loading) || loading->base_prefix == NULL)
 		return false;
 	FSDP_EACH(i, loading->stored.count, tensor, &loading->stored.items[i]) {
@@ -279,7 +268,6 @@ static bool omits_scales(struct fsdp_loading *loading)
 		struct fsdp_span name = loading->model.items[i].name;
 		const struct fsdp_load_tensor *stored =
 			fsdp_load_find_stored(loading, name);
-
 		fsdp_load_report(loading, 0, "%.*s_scale", FSDP_TEXT_MOST(name, 500));
 		if (stored != NULL &&
 			strncmp(fsdp_dtype(stored->dtype)->name, "float8_e", 8) == 0 &&
@@ -322,7 +310,6 @@ static bool has_wrapped_names(struct fsdp_loading *loading)
 		size = (size_t)snprintf(row, sizeof row, "%s", words[i]);
 		for (size_t k = 0; k < FSDP_COUNT(words); k++) {
 			size_t count = 0;
-
 			snprintf(row + size, sizeof row - size, "%s", words[k]);
 			for (size_t j = 0; j < stored->count; j++)
 				count += fsdp_span_has_any(stored->items[j].name, row);

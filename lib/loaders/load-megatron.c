@@ -96,7 +96,6 @@ static void begin(struct fsdp_loading *loading)
 static bool lacks(struct fsdp_loading *loading)
 {
 	const char *below = loading->own;
-
 	return fsdp_load_lacks(
 		loading, "%s%s%s", below, *below != '\0' ? "/" : "", loading->rule->text);
 }

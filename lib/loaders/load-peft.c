@@ -247,7 +247,6 @@ static bool ends_so(struct fsdp_span module, struct fsdp_span word)
 static bool has_word(const struct adapter *adapter, enum list list, struct fsdp_span name)
 {
 	const struct adapter_words *words = &adapter->lists[list];
-
 	for (size_t i = 0; i < words->count; i++)
 		if (ends_so(name, words->items[i]))
 			return true;
@@ -265,7 +264,6 @@ static struct fsdp_span parent(struct fsdp_span name)
 static int64_t layer_of(struct fsdp_span rest)
 {
 	uint64_t number;
-
 	for (size_t i = 0;; i++) {
 		struct fsdp_span part = fsdp_span_first(rest, '.');
 		size_t size = part.size;
@@ -297,7 +295,6 @@ static bool is_named(const struct adapter *adapter, struct fsdp_span module)
 static bool is_adapted_kind(const struct adapter *adapter, struct fsdp_span module)
 {
 	struct fsdp_span last = fsdp_span_last(module, '.');
-
 	for (const struct peft_part *part = adapter->parts; part < adapter->end; part++)
 		if ((part->is & LIVE) != 0 &&
 			fsdp_span_equal(fsdp_span_last(part->module, '.'), last))
@@ -314,7 +311,6 @@ static bool is_target(const struct adapter *adapter, struct fsdp_span module)
 	struct fsdp_token only = setting(adapter, key);
 	const struct fsdp_setting *item;
 	struct fsdp_load_items layers;
-
 	if (!adapter->is_all_linear &&
 		setting(adapter, list_keys[TARGETS]).text.size != 0)
 		return true;
@@ -345,7 +341,6 @@ static bool read_member(
 	struct peft_part *part, const struct adapter_member *member, const char *tail)
 {
 	struct fsdp_span rest = part->whole, last;
-
 	if (tail == NULL || !fsdp_span_ends(rest, fsdp_span_text(tail)))
 		return false;
 	rest.size -= strlen(tail);
@@ -377,7 +372,6 @@ __attribute__((format(printf, 2, 3))) static bool has_stored(
 	char text[NAME_BYTES];
 	va_list arguments;
 	int size;
-
 	va_start(arguments, format);
 	size = vsnprintf(text, sizeof text, format, arguments);
 	va_end(arguments);
@@ -394,7 +388,6 @@ static bool has_member(const struct adapter *adapter, struct fsdp_span module,
 	const struct adapter_member *member = &adapter->form->members[number];
 	const char *const tails[] = { member->tail, member->live_tail };
 	bool is_default = name.size == 0 || fsdp_span_is(name, ".default");
-
 	for (size_t i = 0; i < FSDP_COUNT(tails) && tails[i] != NULL; i++)
 		if (has_stored(adapter, PREFIX "%.*s.%s%.*s%s", FSDP_TEXT(module),
 			    member->name, FSDP_TEXT(name), tails[i]) ||
@@ -434,14 +427,12 @@ static void mark_rank(const struct adapter *adapter, struct peft_part *part)
 	int64_t share = size_at(part, 1);
 	const struct fsdp_setting *item;
 	char text[LITERAL];
-
 	part->found = is_matrix ? part->shape[member->rank_dim - 1] : -1;
 	part->wanted = integer(adapter, adapter->form->rank, adapter->form->rank_default);
 	while (is_known && !is_met && (item = fsdp_load_next_item(&list)) != NULL) {
 		struct fsdp_span pattern = item->key, literal;
 		bool is_whole = pattern.size != 0 && pattern.data[0] == '^';
 		size_t size = 0;
-
 		for (size_t at = is_whole; at < pattern.size && is_known; at++) {
 			at += pattern.data[at] == '\\' && at + 1 < pattern.size &&
 			      pattern.data[at + 1] == '.';
@@ -489,7 +480,6 @@ static void check_size(struct adapter *adapter, struct peft_part *part,
 	uint64_t wanted, found = 0;
 	int64_t times = 1;
 	bool is_known;
-
 	if (base->shape == NULL || base->dims < 2 || member->size == ANY ||
 		(member->unsized_by != 0 && has_member(adapter, part->module,
 						    member->unsized_by, part->adapter)))
@@ -528,7 +518,6 @@ static void mark_part(struct adapter *adapter, struct peft_part *part)
 	char text[NAME_BYTES];
 	bool is_row;
 	int size;
-
 	if (!fsdp_span_has_any(part->whole, "_orig_mod. module.") &&
 		fsdp_span_behind(part->whole, PREFIX, &part->rest))
 		part->is |= PREFIXED;
@@ -598,7 +587,6 @@ static void mark_base(const struct adapter *adapter, struct peft_part *part)
 	struct fsdp_span last = fsdp_span_last(part->module, '.');
 	bool is_weight = fsdp_span_ends(part->whole, FSDP_SPAN(".weight"));
 	bool is_all = fsdp_span_is(bias, "all"), is_adapted = false;
-
 	if (adapter->form->is_prompt)
 		return;
 	part->lacking = &adapter->form->members[1];
@@ -636,7 +624,6 @@ static void add_word(char list[FSDP_LOAD_WORD / 2], struct fsdp_span word, bool 
 {
 	char item[256];
 	size_t size = strlen(list);
-
 	snprintf(item, sizeof item, "'%.*s'", FSDP_TEXT_MOST(word, 200));
 	if (*is_full || strstr(list, item) != NULL)
 		return;
@@ -655,7 +642,6 @@ static void check_targets(struct adapter *adapter)
 	char listed[FSDP_LOAD_WORD / 2] = "", live[FSDP_LOAD_WORD / 2] = "";
 	bool is_full = false, is_live_full = false, is_excluded = targets->count > 0;
 	bool has_named = false, has_base_named = false;
-
 	for (size_t i = 0; i < targets->count; i++) {
 		add_word(listed, targets->items[i], &is_full);
 		is_excluded &= has_word(adapter, EXCLUDED, targets->items[i]);
@@ -692,7 +678,6 @@ static void check_numbers(struct adapter *adapter)
 				 : integer(adapter, "num_transformer_submodules", 1);
 	struct fsdp_tensor tensor = { .dims = 0 };
 	uint32_t prompts = FSDP_NONE;
-
 	if ((loading->is & LORA) != 0 && adapter->checkpoint != NULL &&
 		adapter->tokens < 0 && is_set(adapter, "trainable_token_indices")) {
 		loading->is |= LACKS_TOKENS;
@@ -750,7 +735,6 @@ static void read_adapter(struct adapter *adapter)
 	size_t count =
 		adapter->checkpoint != NULL ? fsdp_tensor_count(adapter->checkpoint) : 0;
 	struct peft_part *part;
-
 	adapter->lists_targets = targets.kind == FSDP_TOKEN_LIST && targets.count != 0;
 	adapter->is_all_linear =
 		targets.text.size == 10 &&
@@ -765,7 +749,6 @@ static void read_adapter(struct adapter *adapter)
 			fsdp_load_items(loading, CONFIG_FILE, list_keys[i]);
 		struct adapter_words *words = &adapter->lists[i];
 		const struct fsdp_setting *item;
-
 		words->items =
 			FSDP_TAKE(loading->arena, words->items, list.end - list.at + 1);
 		while ((item = fsdp_load_next_item(&list)) != NULL)
@@ -780,7 +763,6 @@ static void read_adapter(struct adapter *adapter)
 			adapter->base_layers = layer_of(options->expected[i].name) + 1;
 	for (uint32_t i = 0; i < count; i++, part++) {
 		struct fsdp_tensor tensor = fsdp_tensor(adapter->checkpoint, i);
-
 		part->whole = part->rest = fsdp_load_copy_name(
 			loading, adapter->checkpoint, tensor.raw_name);
 		part->shape = tensor.shape;
@@ -806,7 +788,6 @@ static void begin(struct fsdp_loading *loading)
 	const struct fsdp_setting *variant =
 		fsdp_load_find_set(loading, CONFIG_FILE, VARIANTS);
 	struct adapter *adapter = loading->own = FSDP_TAKE(loading->arena, adapter, 1);
-
 	loading->lists_weights = true;
 	/* Nothing is compared with a model: only what is stored is listed. */
 	loading->was_compared = true;
@@ -852,7 +833,6 @@ static bool has_part(struct fsdp_loading *loading)
 	const struct adapter_member *member;
 	const unsigned char *at = NULL;
 	struct fsdp_span module;
-
 	if (part == NULL)
 		return false;
 	module = part->module;
@@ -883,7 +863,6 @@ static bool has_part(struct fsdp_loading *loading)
 static bool has_no_member(struct fsdp_loading *loading)
 {
 	const struct adapter *adapter = loading->own;
-
 	return find_part(adapter, LIVE | RENAMED) == NULL &&
 	       is_set(adapter, "target_modules") &&
 	       fsdp_load_set_word(loading, 0, adapter->parts->whole);
@@ -903,7 +882,6 @@ static bool has_other_rank(struct fsdp_loading *loading)
 	const struct peft_part *first = find_part(adapter, OTHER_RANK);
 	bool is_of_all = first != NULL && first->found > 0 &&
 			 !is_set(adapter, "rank_pattern enable_lora");
-
 	for (const struct peft_part *part = adapter->parts; part < adapter->end; part++) {
 		if (!is_of_all || !is_ranked(adapter, part))
 			continue;
@@ -922,7 +900,6 @@ static bool is_turned_vector(struct fsdp_loading *loading)
 {
 	const struct adapter *adapter = loading->own;
 	const struct peft_part *part = find_part(adapter, TURNED);
-
 	return part != NULL && fsdp_load_set_word(loading, 0, part->whole) &&
 	       fsdp_load_report(loading, 1, "%s",
 		       has_word(adapter, INPUTS, part->module) ? "1, N" : "N, 1");
@@ -946,7 +923,6 @@ static bool lacks_whole(struct fsdp_loading *loading)
 {
 	const struct adapter *adapter = loading->own;
 	const struct adapter_words *whole = &adapter->lists[WHOLE];
-
 	for (size_t i = 0; i < whole->count; i++) {
 		struct fsdp_span word = whole->items[i], lost = { 0 };
 		/* Heads of classifiers: the library lists two names; a model has one of
@@ -979,12 +955,10 @@ static bool has_unstripped_module(struct fsdp_loading *loading)
 	static const char *const segments[] = { "default", "modules_to_save" };
 	const struct adapter *adapter = loading->own;
 	char text[NAME_BYTES];
-
 	for (size_t i = 0; i < 2 * adapter->lists[WHOLE].count; i++) {
 		struct fsdp_span module = adapter->lists[WHOLE].items[i / 2];
 		int size = snprintf(text, sizeof text, ".%.*s.%s.", FSDP_TEXT(module),
 			segments[i % 2]);
-
 		fsdp_load_set_word(loading, 0, module);
 		fsdp_load_report(loading, 1, "%s", segments[i % 2]);
 		for (const struct peft_part *part = adapter->parts;
@@ -1024,10 +998,8 @@ static bool lacks_head(struct fsdp_loading *loading)
 {
 	const struct adapter *adapter = loading->own;
 	const struct adapter_words *whole = &adapter->lists[WHOLE];
-
 	for (size_t i = 0; i < whole->count; i++) {
 		bool has_one = !fsdp_span_is_any(whole->items[i], HEADS);
-
 		for (const struct peft_part *part = adapter->parts;
 			part < adapter->last && !has_one; part++)
 			has_one = part < adapter->end
@@ -1047,7 +1019,6 @@ static bool lacks_module_of_base(struct fsdp_loading *loading)
 	const struct adapter *adapter = loading->own;
 	const struct adapter_words *whole = &adapter->lists[WHOLE];
 	const struct peft_part *base, *part = adapter->parts;
-
 	for (size_t i = 0; adapter->checkpoint != NULL && i < whole->count; i++)
 		for (base = adapter->end; base < adapter->last; base++) {
 			if (!is_held_by(base->whole, whole->items[i]) ||
@@ -1091,7 +1062,6 @@ static bool has_other_module(struct fsdp_loading *loading)
 		"embed_tokens.weight lm_head.weight wte.weight embed_in.weight word_embeddings.weight";
 	const struct adapter *adapter = loading->own;
 	char text[NAME_BYTES];
-
 	for (const struct peft_part *part = adapter->parts; part < adapter->end; part++) {
 		struct fsdp_span name = part->rest;
 		const unsigned char *layer =
@@ -1099,7 +1069,6 @@ static bool has_other_module(struct fsdp_loading *loading)
 		struct fsdp_load_tensor own = { .shape = part->shape,
 			.dims = part->dims };
 		const struct fsdp_load_tensor *base;
-
 		/* The base has a segment less. */
 		if (layer != NULL) {
 			size_t before = (size_t)(layer - name.data), cut = 11;
@@ -1134,7 +1103,6 @@ static bool lacks_target(struct fsdp_loading *loading)
 {
 	const struct adapter *adapter = loading->own;
 	bool is_deeper = adapter->layers > 0 && find_part(adapter, NOT_IN_BASE) == NULL;
-
 	if (!has_part(loading))
 		return false;
 	for (size_t i = 0; i < loading->name_count; i++)
@@ -1160,7 +1128,6 @@ static bool has_no_base(struct fsdp_loading *loading)
 {
 	struct fsdp_span base =
 		fsdp_load_text(loading, CONFIG_FILE, "base_model_name_or_path");
-
 	return base.size != 0 && fsdp_load_set_word(loading, 0, base);
 }
 
@@ -1170,7 +1137,6 @@ static bool ignores_some(struct fsdp_loading *loading)
 {
 	const struct adapter *adapter = loading->own;
 	const struct peft_part *part = find_part(adapter, IGNORED);
-
 	if (!has_part(loading))
 		return false;
 	fsdp_load_report(loading, 1, "%" PRIu64, loading->all_names);

@@ -21,7 +21,6 @@ static enum beginning beginning_of(struct fsdp_loading *loading, const char *nam
 		0xf9, 0x20, 0x6a, 0xa8, 0x50, 0x19 };
 	const struct fsdp_scan_entry *entry = fsdp_scan_find(loading->survey, name);
 	struct fsdp_span head;
-
 	if (entry == NULL)
 		return NOTHING;
 	if (entry->size == 0)
@@ -62,7 +61,6 @@ static struct fsdp_span find_fix(struct fsdp_loading *loading)
 {
 	const struct fsdp_checkpoint *checkpoint = fsdp_load_opened(loading);
 	struct fsdp_span fix = fsdp_span("", 0);
-
 	for (size_t i = 0; checkpoint != NULL && i < fsdp_finding_count(checkpoint); i++)
 		if (fsdp_finding(checkpoint, i)->rule ==
 			fsdp_rule(FSDP_RULE_WEIGHTS_ONLY_REFUSES))
@@ -86,7 +84,6 @@ static bool is_pickled(const struct fsdp_loading *loading)
 bool fsdp_load_weights_refuse_global(struct fsdp_loading *loading)
 {
 	struct fsdp_scan_pickles pickles;
-
 	if (!is_pickled(loading))
 		return false;
 	pickles = fsdp_load_pickles(loading, loading->weights);
@@ -120,7 +117,6 @@ bool fsdp_load_weights_refuse_opcode(struct fsdp_loading *loading)
 	struct fsdp_span fix =
 		FSDP_SPAN("save it again with torch.save and pickle_protocol=2");
 	bool is_new;
-
 	if (beginning == NOTHING)
 		return false;
 	pickles = fsdp_load_pickles(loading, loading->weights);
@@ -145,7 +141,6 @@ void fsdp_load_read_root(struct fsdp_loading *loading)
 {
 	struct fsdp_scan_root *root = &loading->root;
 	bool is_bytes;
-
 	if (!is_pickled(loading))
 		return;
 	*root = fsdp_load_pickles(loading, loading->weights).root;
@@ -198,7 +193,6 @@ static void begin(struct fsdp_loading *loading)
 	const struct fsdp_checkpoint *checkpoint;
 	struct fsdp_scan_pickles pickles;
 	const char *family;
-
 	loading->weights = "";
 	if (beginning == NOTHING)
 		return;
@@ -231,7 +225,6 @@ static bool has_bad_index(struct fsdp_loading *loading)
 		.results = results,
 		.ret_error = &error,
 	};
-
 	if (checking.checkpoint == NULL)
 		return false;
 	(void)fsdp_limits_choose(&limits, NULL, 0, NULL);

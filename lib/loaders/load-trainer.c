@@ -50,7 +50,6 @@ static void begin(struct fsdp_loading *loading)
 	bool is_fsdp = (loading->is & FSDP) != 0;
 	bool is_deepspeed = !is_fsdp && fsdp_load_flag(loading, "deepspeed",
 						(loading->is & STATES) != 0);
-
 	loading->lists_weights = !is_fsdp && !is_deepspeed;
 	loading->is |=
 		(is_deepspeed ? DEEPSPEED : 0) | (loading->lists_weights ? PLAIN : 0);
@@ -74,7 +73,6 @@ static bool has_one_group(struct fsdp_loading *loading)
 		fsdp_load_has_file(loading, "optimizer.pt")
 			? fsdp_load_open(loading, "optimizer.pt")
 			: NULL;
-
 	for (size_t i = 0; checkpoint != NULL && i < FSDP_COUNT(names); i++)
 		if ((fsdp_name_find(checkpoint, fsdp_span_text(names[i])) == FSDP_NONE) !=
 			(i > 0))
@@ -117,7 +115,6 @@ struct shapes {
 static struct shapes begin_shapes(struct fsdp_loading *loading, size_t most)
 {
 	struct shapes shapes = { 0 };
-
 	shapes.items = FSDP_TAKE(loading->arena, shapes.items, most + 1);
 	return shapes;
 }
@@ -125,7 +122,6 @@ static struct shapes begin_shapes(struct fsdp_loading *loading, size_t most)
 static size_t count_of(const struct shapes *shapes, uint64_t shape)
 {
 	size_t first = 0, high = shapes->count, end;
-
 	FSDP_HALVE(first, high, middle, shapes->items[middle] < shape)
 	end = first;
 	high = shapes->count;
@@ -139,7 +135,6 @@ static bool is_stored_as_trained(
 {
 	struct fsdp_span type = fsdp_load_text(loading, "config.json", "model_type");
 	bool is_plain = type.size == 0, has_lora = false;
-
 	for (size_t i = 0; i < FSDP_COUNT(plain_types); i++)
 		is_plain |= fsdp_span_is_any(type, plain_types[i]);
 	if (!fsdp_span_begins(
@@ -148,7 +143,6 @@ static bool is_stored_as_trained(
 	for (uint32_t i = 0; i < fsdp_tensor_count(weights); i++) {
 		struct fsdp_span text = fsdp_load_copy_name(
 			loading, weights, fsdp_tensor(weights, i).name);
-
 		has_lora |= fsdp_span_has_any(text, ".lora_A.");
 		if (fsdp_span_has_any(text, ".lora_E"))
 			return false;
@@ -189,7 +183,6 @@ static bool list_weights(struct fsdp_loading *loading, const struct fsdp_hasher 
 	for (size_t k = 0; k < count; k++)
 		for (uint32_t i = 0; i < fsdp_tensor_count(models[k]); i++) {
 			struct fsdp_tensor weight = fsdp_tensor(models[k], i);
-
 			/* With an index all files of the directory are read. */
 			if (weight.role != FSDP_ROLE_OPTIM &&
 				weight.role != FSDP_ROLE_OTHER)
@@ -208,7 +201,6 @@ static bool is_of_other(struct fsdp_loading *loading, const char *file,
 	uint32_t key = FSDP_NONE;
 	size_t excess = 0, kinds = 0, strays = 0, others = 0, count;
 	uint64_t sum = 0, sum_of_others = 0;
-
 	if (!fsdp_load_is_sound(optimizer))
 		return false;
 	/* Optimizers that project gradients to fewer dimensions keep how: in their
@@ -224,7 +216,6 @@ static bool is_of_other(struct fsdp_loading *loading, const char *file,
 		struct fsdp_tensor state = fsdp_tensor(optimizer, i);
 		struct fsdp_span last = fsdp_name_last(optimizer, state.name);
 		uint64_t shape;
-
 		if (state.dims == 0)
 			continue;
 		if (!fsdp_span_is_any(last, "exp_avg exp_avg_sq max_exp_avg_sq "
@@ -249,7 +240,6 @@ static bool is_of_other(struct fsdp_loading *loading, const char *file,
 	FSDP_SORT(states.items, states.count, FSDP_BY_VALUE(states.items));
 	for (size_t i = 0; i < states.count; i += count) {
 		size_t due = count_of(stored, states.items[i]);
-
 		count = count_of(&states, states.items[i]);
 		excess += count > due ? count - due : 0;
 		strays += due == 0;
@@ -266,7 +256,6 @@ static bool is_of_other(struct fsdp_loading *loading, const char *file,
 		struct fsdp_tensor state = fsdp_tensor(optimizer, i);
 		uint64_t shape = fsdp_hash_shape(hasher, state.shape, state.dims);
 		size_t due = count_of(stored, shape);
-
 		count = count_of(&states, shape);
 		if (state.dims == 0 || count <= due || (strays > 0 && due > 0))
 			continue;
@@ -292,7 +281,6 @@ bool fsdp_load_has_other_optimizer(struct fsdp_loading *loading)
 	const struct fsdp_scan_entry *entry;
 	struct shapes stored;
 	size_t at = 0;
-
 	if (loading->weights == NULL || !list_weights(loading, &hasher, &stored))
 		return false;
 	while ((entry = fsdp_load_next(loading, &at, loading->rule->text)) != NULL)
@@ -308,7 +296,6 @@ bool fsdp_load_has_other_optimizer(struct fsdp_loading *loading)
 static bool has_wrapped_adapter(struct fsdp_loading *loading)
 {
 	const struct fsdp_load_tensors *stored;
-
 	if (loading->weights == NULL ||
 		!fsdp_span_begins(
 			fsdp_span_text(loading->weights), FSDP_SPAN("adapter_model.")))

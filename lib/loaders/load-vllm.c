@@ -117,7 +117,6 @@ static void read_adapter(struct fsdp_loading *loading)
 	const struct fsdp_setting *item,
 		*feature = fsdp_load_find_set(loading, ADAPTER_FILE,
 			"use_dora lora_bias alora_invocation_tokens layer_replication use_bdlora use_qalora");
-
 	for (size_t i = 0; i < FSDP_COUNT(keys); i++)
 		if (fsdp_load_setting(loading, ADAPTER_FILE, keys[i]).end == 0) {
 			loading->is |= LACKS_KEY;
@@ -172,7 +171,6 @@ static void begin(struct fsdp_loading *loading)
 	const struct fsdp_setting *first = fsdp_load_next_item(&list);
 	const struct fsdp_scan_entry *entry;
 	size_t count = 0, kind = 0;
-
 	loading->lists_weights = true;
 	if ((loading->is & MODEL) == 0 && (loading->is & ADAPTER) != 0) {
 		loading->weights = fsdp_load_choose(loading,
@@ -213,7 +211,6 @@ static bool is_not_packed(struct fsdp_loading *loading)
 {
 	const struct fsdp_load_tensors *stored = fsdp_load_list_all(loading);
 	bool has_weight = false;
-
 	for (size_t i = 0; i < stored->count; i++) {
 		if (fsdp_span_ends(stored->items[i].name, FSDP_SPAN(".qweight")))
 			return false;
@@ -229,7 +226,6 @@ static bool is_not_packed(struct fsdp_loading *loading)
 static bool adds_prefix(struct fsdp_loading *loading)
 {
 	static const char *const begins[] = { "layers.", "embed_tokens.", "norm." };
-
 	if (!fsdp_load_compare(loading))
 		return false;
 	for (size_t i = 0; i < 3 * loading->stored.count; i++)
@@ -248,7 +244,6 @@ static bool has_unexpected(struct fsdp_loading *loading)
 		".bias rotary_emb.inv_freq rotary_emb.cos_cached rotary_emb.sin_cached";
 	int64_t layers =
 		fsdp_load_integer(loading, CONFIG_FILE, "num_hidden_layers", INT32_MAX);
-
 	if (!fsdp_load_compare(loading))
 		return false;
 	FSDP_EACH(i, loading->stored.count, item, &loading->stored.items[i]) {
@@ -256,7 +251,6 @@ static bool has_unexpected(struct fsdp_loading *loading)
 		const unsigned char *at = fsdp_span_find(name, FSDP_SPAN("layers."));
 		bool is_skipped = false, raises = true;
 		uint64_t number;
-
 		/* A head that is tied is skipped. */
 		if (item->match != NULL || fsdp_span_ends_any(name, ignored) ||
 			((loading->is & TIED) != 0 &&
@@ -291,7 +285,6 @@ static bool has_unexpected(struct fsdp_loading *loading)
 static bool is_misshaped(struct fsdp_loading *loading)
 {
 	const struct fsdp_load_tensor *found, *wanted;
-
 	if (!fsdp_load_is_misshaped(loading))
 		return false;
 	found = loading->first_misshaped;
@@ -327,7 +320,6 @@ static bool has_other_tensor(struct fsdp_loading *loading)
 		".score.weight .score.bias .classifier.weight .classifier.bias "
 		".embed_tokens.base_layer.weight .lm_head.base_layer.weight";
 	const struct fsdp_load_tensors *stored = fsdp_load_list_all(loading);
-
 	for (size_t i = 0; i < stored->count; i++)
 		if (!fsdp_span_ends_any(stored->items[i].name, ends))
 			fsdp_load_name(loading, stored->items[i].name);

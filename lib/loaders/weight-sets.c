@@ -65,7 +65,6 @@ static bool open_two(struct fsdp_loading *loading, const char *left, const char 
 	struct two_sets *ret_sides)
 {
 	const char *const names[] = { left, right };
-
 	*ret_sides = (struct two_sets){ .locators = { NULL, NULL } };
 	for (size_t i = 0; i < 2; i++) {
 		ret_sides->checkpoints[i] = fsdp_load_open(loading, names[i]);
@@ -90,7 +89,6 @@ static enum fsdp_set_likeness compare_bytes(struct fsdp_loading *loading,
 	struct fsdp_error *error = NULL;
 	bool equal, was_read = fsdp_elements_compare(sides->locators, tensors,
 			    loading->options->data ? 0 : FIRST_BYTES, &equal, &error);
-
 	fsdp_load_must(loading, error);
 	return !was_read ? FSDP_SETS_NOT_STATED
 	       : equal   ? FSDP_SETS_SAME
@@ -106,7 +104,6 @@ static void count_shares(struct fsdp_loading *loading, const struct two_sets *si
 	struct fsdp_span *ret_other)
 {
 	const struct fsdp_load_tensors *a = &sides->tensors[0], *b = &sides->tensors[1];
-
 	*ret_names = 0;
 	*ret_other = (struct fsdp_span){ 0 };
 	*ret_shares = (struct fsdp_set_shares){ .first = a->count, .second = b->count };
@@ -138,7 +135,6 @@ static enum fsdp_set_likeness compare_sets(
 	struct two_sets sides;
 	struct fsdp_span name;
 	size_t names = 0;
-
 	if (open_two(loading, left, right, &sides)) {
 		count_shares(loading, &sides, false, &shares, &names, &name);
 		/* One of them is written for other programs: by other names, or as a part
@@ -186,7 +182,6 @@ bool fsdp_load_has_other_set(struct fsdp_loading *loading)
 static size_t find_ties(struct fsdp_loading *loading, struct fsdp_span names[2])
 {
 	size_t count = 0;
-
 	for (size_t i = 0; fsdp_load_compare(loading) && i < loading->model.count; i++) {
 		const struct fsdp_load_tensor *tensor = &loading->model.items[i];
 		if (tensor->tie != FSDP_LOAD_TIED_WEIGHT)
@@ -203,7 +198,6 @@ bool fsdp_load_ties_contradict(struct fsdp_loading *loading)
 {
 	struct two_sets sides;
 	struct fsdp_span names[2];
-
 	return find_ties(loading, names) == 2 && loading->options->data &&
 	       open_two(loading, loading->weights, loading->weights, &sides) &&
 	       compare_bytes(loading, &sides, names[0], names[1]) == FSDP_SETS_DIFFER;
@@ -212,14 +206,12 @@ bool fsdp_load_ties_contradict(struct fsdp_loading *loading)
 bool fsdp_load_ties_unread(struct fsdp_loading *loading)
 {
 	struct fsdp_span names[2];
-
 	return !loading->options->data && find_ties(loading, names) > 0;
 }
 
 bool fsdp_load_has_only_head(struct fsdp_loading *loading)
 {
 	bool is_stored[FSDP_LOAD_TIE_COUNT][2] = { { false } };
-
 	if (!fsdp_load_compare(loading))
 		return false;
 	FSDP_EACH(i, loading->model.count, tensor, &loading->model.items[i]) {
@@ -262,7 +254,6 @@ static void write_takers(
 		&fsdp_loader_trainer, &fsdp_loader_accelerate, &fsdp_loader_peft };
 	const char *taken[FSDP_COUNT(loaders)];
 	size_t at = 0;
-
 	for (size_t k = 0; k < FSDP_COUNT(loaders); k++) {
 		fsdp_load_begin(loading, loaders[k]);
 		taken[k] = loading->weights != NULL ? loading->weights : "";
@@ -271,7 +262,6 @@ static void write_takers(
 		bool is_mistral = strcmp(sets[i], "consolidated.safetensors") == 0;
 		char takers[128] = "";
 		size_t count = 0, left = 0, size = 0;
-
 		for (size_t k = 0; k < FSDP_COUNT(loaders); k++)
 			left += strcmp(taken[k], sets[i]) == 0 &&
 				are_alike(taken[k], pairs->items[0].first);
@@ -312,7 +302,6 @@ static void pair_all(void *context)
 	struct fsdp_weight_set_pairs *pairs = pairing->pairs;
 	struct fsdp_arena *arena = fsdp_arena_new_below(&pairs->arena);
 	struct fsdp_loading *loading = FSDP_TAKE(arena, loading, 1);
-
 	loading->survey = pairing->survey;
 	loading->options = &pairing->options;
 	loading->arena = arena;
@@ -369,7 +358,6 @@ bool fsdp_weight_set_pairs_new(struct fsdp_scan *survey, bool data,
 	struct fsdp_weight_set_pairs *pairs = calloc(1, sizeof *pairs);
 	struct pairing pairing = { survey,
 		{ .size = sizeof pairing.options, .data = data }, pairs };
-
 	if (pairs == NULL)
 		return fsdp_fail_memory(ret_error);
 	pairs->budget.ceiling = UINT64_MAX;

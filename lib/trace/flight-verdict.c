@@ -882,11 +882,9 @@ static void decide(struct join *join)
 static void describe_ends(struct join *join)
 {
 	const struct fsdp_flight_job *job = &join->job;
-
 	join->flight->all_completed = job->count != 0;
 	for (size_t i = 0; i < job->count; i++) {
 		const struct fsdp_flight_entry *last = last_entry(job->ranks[i].rows);
-
 		join->flight->all_completed &= last != NULL && last->is_completed &&
 					       (join->states[i] & IS_OPEN) == 0;
 	}

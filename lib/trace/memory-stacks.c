@@ -29,7 +29,6 @@ static struct fsdp_span find_part(
 	struct fsdp_span name, const char *head, const char *tail)
 {
 	const unsigned char *begin = fsdp_span_find(name, fsdp_span_text(head)), *end;
-
 	if (begin == NULL)
 		return (struct fsdp_span){ 0 };
 	begin += strlen(head);
@@ -46,10 +45,8 @@ struct fsdp_memory_label fsdp_memory_label(
 	struct fsdp_memory_label label = { 0 };
 	const struct fsdp_memory_frame *torch = NULL, *other = NULL;
 	struct fsdp_span node = { 0 };
-
 	for (size_t i = 0; i < count && label.caller == NULL; i++) {
 		const struct fsdp_memory_frame *frame = &memory->frames[frames[i]];
-
 		if (is_python(frame) && !has(frame->filename, "/torch/") &&
 			!fsdp_span_begins(frame->filename, fsdp_span_text("torch/"))) {
 			*(label.own == NULL ? &label.own : &label.caller) = frame;
@@ -97,7 +94,6 @@ static int compare_addresses(const void *a, const void *b)
 static int compare_labels(const ROW *a, const ROW *b)
 {
 	int order = (int)a->stack->before - (int)b->stack->before;
-
 	if (order == 0)
 		order = compare_addresses(a->label.own, b->label.own);
 	if (order == 0)
@@ -111,7 +107,6 @@ static int compare_callers(const void *a, const void *b)
 {
 	const ROW *left = a, *right = b;
 	int order = compare_labels(left, right);
-
 	return order != 0 ? order
 			  : compare_addresses(left->label.caller, right->label.caller);
 }
@@ -123,13 +118,11 @@ static int compare_frames(const void *a, const void *b)
 	size_t count = left->stack->frame_count;
 	int order =
 		(count > right->stack->frame_count) - (count < right->stack->frame_count);
-
 	for (size_t i = 0; order == 0 && i < count; i++) {
 		const struct fsdp_memory_frame *x =
 			&left->memory->frames[left->stack->frames[i]];
 		const struct fsdp_memory_frame *y =
 			&right->memory->frames[right->stack->frames[i]];
-
 		order = fsdp_span_compare(x->filename, y->filename);
 		if (order == 0)
 			order = (x->line > y->line) - (x->line < y->line);
@@ -148,7 +141,6 @@ static uint64_t magnitude(int64_t change)
 static int compare_bytes(const void *a, const void *b)
 {
 	const ROW *left = a, *right = b;
-
 	if (magnitude(left->bytes) != magnitude(right->bytes))
 		return magnitude(left->bytes) > magnitude(right->bytes) ? -1 : 1;
 	return left->bytes != right->bytes ? (left->bytes > right->bytes ? -1 : 1)
@@ -158,7 +150,6 @@ static int compare_bytes(const void *a, const void *b)
 static int compare_frame_bytes(const void *a, const void *b)
 {
 	const ROW *left = a, *right = b;
-
 	return left->bytes != right->bytes ? compare_bytes(a, b) : compare_frames(a, b);
 }
 
@@ -176,12 +167,10 @@ static void add_stacks(ROW *rows, const struct fsdp_memory *memory,
 static size_t fold(ROW *rows, size_t count, int (*compare)(const void *, const void *))
 {
 	size_t kept = 0;
-
 	if (count > 1)
 		qsort(rows, count, sizeof *rows, compare);
 	for (size_t i = 0; i < count; i++) {
 		ROW *last = &rows[kept - 1];
-
 		if (kept == 0 || compare(last, &rows[i]) != 0) {
 			rows[kept++] = rows[i];
 			continue;
@@ -198,7 +187,6 @@ ROW *fsdp_memory_by_label(const struct fsdp_memory *memory,
 	const struct fsdp_memory_stack *stacks, size_t count, size_t *ret_count)
 {
 	ROW *rows = calloc(count + 1, sizeof *rows);
-
 	if (rows == NULL)
 		return NULL;
 	add_stacks(rows, memory, stacks, count, 1);
@@ -219,7 +207,6 @@ ROW *fsdp_memory_changes(const struct fsdp_memory *before,
 	size_t first = device_now->stack_count,
 	       count = first + device_before->stack_count, changed = 0;
 	ROW *rows = calloc(count + 1, sizeof *rows);
-
 	if (rows == NULL)
 		return NULL;
 	add_stacks(rows, now, device_now->stacks, first, 1);

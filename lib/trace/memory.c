@@ -108,7 +108,6 @@ struct fsdp_memory_reader {
 	struct fsdp_vec known; /* uint32_t, by the place of a list: its stack and one */
 	uint32_t *key;         /* frames of the stack that is looked up */
 	size_t key_room;
-
 	/* A dict: its pickle, and the values of its keys. */
 	const struct fsdp_pickle *pickle;
 	fsdp_ref fields[FIELD_COUNT];

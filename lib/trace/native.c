@@ -1327,7 +1327,6 @@ bool fsdp_exec_order_equal(
 {
 	const struct fsdp_order_snapshot *left = &a->snapshots[0];
 	const struct fsdp_order_snapshot *right = &b->snapshots[0];
-
 	if (a->handle_count != b->handle_count ||
 		a->snapshot_count != b->snapshot_count ||
 		a->prefetch_count != b->prefetch_count ||

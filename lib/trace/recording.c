@@ -737,7 +737,6 @@ struct fsdp_recordings {
 	const char *const *paths;
 	struct fsdp_budget budget;
 	struct fsdp_arena arena;
-
 	/* while reading */
 	const struct fsdp_recording_options *options;
 	struct fsdp_arena *scratch;

@@ -63,7 +63,6 @@ struct millis {
 static const char *format_ms(int64_t ns, struct millis *ms)
 {
 	uint64_t us = ((uint64_t)(ns < 0 ? -ns : ns) + 500) / 1000;
-
 	snprintf(ms->text, sizeof ms->text, "%s%" PRIu64 ".%03" PRIu64, ns < 0 ? "-" : "",
 		us / 1000, us % 1000);
 	return ms->text;
@@ -94,7 +93,6 @@ const char *fsdp_straggler_cause_name(enum fsdp_straggler_cause cause)
 static void find_cause(struct fsdp_cost *cost, const double excess[], double wait_ns)
 {
 	enum fsdp_straggler_cause most = FSDP_STRAGGLER_HOST;
-
 	for (unsigned i = most; i < STRAGGLERS_COUNT; i++)
 		if (excess[i] > excess[most])
 			most = i;
@@ -148,7 +146,6 @@ static void add_waits(struct fsdp_cost *cost, const struct fsdp_recordings *run)
 	size_t count = fsdp_recording_count(run), other_count = 0;
 	int64_t worst = fsdp_recordings_summary(run)->matching.straggler;
 	bool fits = true;
-
 	for (size_t i = 0; worst != FSDP_ABSENT && i < count; i++)
 		if (fsdp_recording_by_rank(run, i)->kind == FSDP_RECORDING_KINETO &&
 			fsdp_recording_by_rank(run, i)->rank == worst)
@@ -161,7 +158,6 @@ static void add_waits(struct fsdp_cost *cost, const struct fsdp_recordings *run)
 			one->has_device ? (double)one->base.idle_ns : 0,
 			one->has_device ? (double)one->base.mem_busy_ns : 0,
 			one->has_device ? (double)one->base.compute_busy_ns : 0 };
-
 		if (one->kind != FSDP_RECORDING_KINETO)
 			continue;
 		for (int j = 0; j < STRAGGLERS_COUNT; j++)
@@ -209,7 +205,6 @@ struct fsdp_cost fsdp_recordings_cost(const struct fsdp_recordings *run)
 		.cause_step = FSDP_ABSENT,
 		.straggler = FSDP_ABSENT,
 		.least_waiting = FSDP_ABSENT };
-
 	/* The lengths of steps, and what of them the data loader takes. */
 	double data_ns = 0, all_ns = 0;
 	wide sum = 0;
@@ -278,7 +273,6 @@ __attribute__((format(printf, 2, 3))) static void append(
 {
 	size_t used = strlen(loss->sentence);
 	va_list arguments;
-
 	va_start(arguments, format);
 	vsnprintf(loss->sentence + used, sizeof loss->sentence - used, format, arguments);
 	va_end(arguments);
@@ -294,7 +288,6 @@ static bool is_whole(const struct fsdp_recordings *run)
 {
 	for (size_t i = 0; i < fsdp_recording_count(run); i++) {
 		const struct fsdp_recording *one = fsdp_recording(run, i);
-
 		if (one->truncated || one->interrupted || one->dropped != 0)
 			return false;
 	}
@@ -318,7 +311,6 @@ const char *fsdp_unit_label(
 	int size = snprintf(room, FSDP_UNIT_LABEL_ROOM, "%.*s",
 		unit->unit.size != 0 ? (int)unit->unit.size : INT32_MAX,
 		unit->unit.size != 0 ? (const char *)unit->unit.data : none);
-
 	if (unit->pg != FSDP_ABSENT && size > 0 && size < FSDP_UNIT_LABEL_ROOM)
 		snprintf(room + size, FSDP_UNIT_LABEL_ROOM - (size_t)size,
 			" [%" PRId64 "]", unit->pg);
@@ -329,7 +321,6 @@ static void append_unit(struct fsdp_loss *loss, const struct fsdp_unit_times *un
 {
 	const char *phase = fsdp_unit_phase_name(unit->phase);
 	char label[FSDP_UNIT_LABEL_ROOM];
-
 	append(loss, "%s%s%s", fsdp_unit_label(unit, label), phase != NULL ? " " : "",
 		phase != NULL ? phase : "");
 }
@@ -397,7 +388,6 @@ static void add_cause(struct cause_cost costs[CAUSE_COUNT], unsigned bits,
 	const struct fsdp_unit_times *unit, int64_t exposed_ns)
 {
 	size_t i = 0;
-
 	while ((CAUSES[i].when & ~bits) != 0 || (CAUSES[i].lacks & bits) != 0)
 		i++;
 	if (exposed_ns <= 0 ||
@@ -437,7 +427,6 @@ static bool append_units(
 		unsigned bits = find_bits(unit, reduces) | alone;
 		int64_t last_ns =
 			(bits & IS_ON_COMPUTE_STREAM) != 0 ? 0 : reduces->exposed_last_ns;
-
 		add_cause(costs, find_bits(unit, &unit->gathers), unit,
 			unit->gathers.exposed_ns);
 		add_cause(costs, bits | IS_LAST, unit, last_ns);
@@ -473,7 +462,6 @@ static bool is_kept(const struct fsdp_recordings *run, const struct fsdp_unit_ti
 		fsdp_recording_by_rank(run, 0)->units_from != FSDP_UNITS_NAMED)
 		return false;
 	FSDP_EACH(i, all->unit_count, one, &all->units[i]) {
-
 		if (one->phase != FSDP_PHASE_FORWARD && one->pg == unit->pg &&
 			fsdp_span_equal(one->unit, unit->unit) && one->gathers.count != 0)
 			return false;
@@ -490,7 +478,6 @@ static unsigned find_marks(
 		    (gathers & (IS_FORWARD | IS_BACKWARD)) != 0 &&
 		    unit->gathers.count != 0 &&
 		    unit->gathers.exposed_ns > unit->gathers.ns / 2;
-
 	return ((both & IS_ON_COMPUTE_STREAM) != 0 ? 1 : 0) | (late ? 2 : 0) |
 	       (is_kept(run, unit) ? 4 : 0);
 }
@@ -506,7 +493,6 @@ void fsdp_recordings_unit_note(
 
 	*ret_note = (struct fsdp_loss){ .rank = FSDP_ABSENT };
 	FSDP_EACH(i, all->unit_count, unit, &all->units[i]) {
-
 		if ((find_marks(run, unit) >> note & 1) == 0 || count++ >= NAMED)
 			continue;
 		append(ret_note, "%s%s", count == 1 ? texts[note] : "",
@@ -524,10 +510,8 @@ static enum fsdp_time_type find_most_exposed(const struct fsdp_recordings *run)
 {
 	double ns[FSDP_TIME_COUNT + 1] = { 0 };
 	enum fsdp_time_type most = FSDP_TIME_OTHER;
-
 	for (size_t i = 0; i < fsdp_recording_count(run); i++) {
 		const struct fsdp_recording *one = fsdp_recording(run, i);
-
 		for (size_t j = 0;
 			one->layer == FSDP_LAYER_DEVICE && j < one->collective_count;
 			j++) {
@@ -547,11 +531,9 @@ static enum fsdp_time_type find_most_exposed(const struct fsdp_recordings *run)
 static double share_of_gloo(const struct fsdp_recordings *run)
 {
 	double comm_ns = 0, all_ns = 0;
-
 	for (size_t i = 0; i < fsdp_recording_count(run); i++) {
 		const struct fsdp_recording *one = fsdp_recording(run, i);
 		const struct fsdp_times *steps = find_steps(one);
-
 		/* Outside of the steps collectives run as well. */
 		if (steps == NULL || one->host_comm_busy_ns > steps->sum_ns ||
 			!fsdp_span_is(one->backend, "gloo"))
@@ -715,11 +697,9 @@ void fsdp_recordings_allocator_loss(
 	double ns = 0, steps_ns = 0, steps = 0;
 	uint64_t count = 0;
 	struct millis ms;
-
 	*ret_loss = (struct fsdp_loss){ .rank = FSDP_ABSENT };
 	for (size_t i = 0; i < fsdp_recording_count(run); i++) {
 		const struct fsdp_recording *one = fsdp_recording_by_rank(run, i);
-
 		for (size_t j = 0; j < one->step_count; j++) {
 			steps++;
 			steps_ns += (double)one->steps[j].dur_ns;
@@ -750,7 +730,6 @@ __attribute__((format(printf, 2, 3))) static void note(
 {
 	char sentence[1024];
 	va_list arguments;
-
 	va_start(arguments, format);
 	vsnprintf(sentence, sizeof sentence, format, arguments);
 	va_end(arguments);
@@ -771,7 +750,6 @@ static void note_matching(const struct notes *to, const struct fsdp_recordings *
 	const struct fsdp_match *match = &matching->matches[matching->longest_skew];
 	bool skewed = !matching->aligned && matching->match_count != 0, several = false;
 	struct millis skew, longest;
-
 	if (skewed && is_by_position(matching))
 		note(to,
 			"no process groups in the trace, and collectives of equal position do not overlap: no wait times");
@@ -851,7 +829,6 @@ void fsdp_recordings_notes(const struct fsdp_recordings *recordings,
 
 	for (size_t i = fsdp_recording_count(recordings); i-- > 0;) {
 		const struct fsdp_recording *one = fsdp_recording_by_rank(recordings, i);
-
 		by_start += one->by_start;
 		unknown = one->unknown_count != 0 ? one : unknown;
 		ascend = one->is_ascend ? one : ascend;

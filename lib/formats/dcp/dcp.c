@@ -352,7 +352,6 @@ static bool is_metadata(const struct dcp *dcp, const char *name)
 	static const char word[] = "torch.distributed.checkpoint.metadata";
 	struct fsdp_source source;
 	char head[64];
-
 	return fsdp_folder_source(dcp->folder, fsdp_span_text(name), &source, NULL) &&
 	       source.size >= sizeof head &&
 	       fsdp_source_read(&source, 0, head, sizeof head, NULL) &&

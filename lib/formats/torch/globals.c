@@ -478,12 +478,10 @@ static const struct gadget *find_gadget(const struct fsdp_pickle_global *global)
 bool fsdp_torch_is_gadget(struct fsdp_span dotted)
 {
 	bool found = name_matches(reached, fsdp_span_first(dotted, '.'));
-
 	for (size_t i = 0; i < dotted.size && !found; i++) {
 		const struct fsdp_pickle_global global = { .module = fsdp_span(
 								   dotted.data, i),
 			.name = fsdp_span(dotted.data + i + 1, dotted.size - i - 1) };
-
 		found = dotted.data[i] == '.' && find_gadget(&global) != NULL;
 	}
 	return found;
@@ -732,7 +730,6 @@ static void allow(struct refused *refused, const struct fsdp_pickle_global *glob
 				FSDP_KNOWN_GETATTR | FSDP_KNOWN_CALLED | FSDP_KNOWN_MAKER;
 	char path[2 * FSDP_SHOWN], item[5 * FSDP_SHOWN];
 	struct fsdp_span module = global->module;
-
 	if (fsdp_span_is(
 		    package_of(global), "torchao")) /* importing it allows its classes */
 		module = FSDP_SPAN("torchao");
@@ -756,7 +753,6 @@ static void allow(struct refused *refused, const struct fsdp_pickle_global *glob
 			    &refused->imports_size, module);
 	if (module.data == global->module.data) {
 		int size;
-
 		snprintf(path, sizeof path, "%.*s.%.*s", (int)module.size, module.data,
 			(int)global->name.size, global->name.data);
 		/* Modules whose classes are found under more than one name: torch looks
@@ -793,7 +789,6 @@ static void report_refused(struct fsdp_torch *torch, const struct refused *refus
 {
 	char more[40] = "", next[sizeof refused->imports + sizeof refused->items + 80];
 	const char *fix = next;
-
 	if (refused->count == 0)
 		return;
 	if (refused->left_out > 0)
