@@ -162,11 +162,25 @@ static unsigned char line_between(
 	return is_first == (way == FSDP_WAY_SEND) ? LINE_FORTH : LINE_BACK;
 }
 
-/* Those that have a key; the others are skipped. */
-static uint64_t collect(struct matcher *matcher)
+/* How many ranks have the group of a transfer. */
+static int64_t members_of(const struct matcher *matcher, const struct candidate *one)
+{
+	const struct fsdp_collectives *all =
+		matcher->recordings[one->recording]->collectives;
+	const struct fsdp_comm_sort *sort =
+		fsdp_vec_at(&all->sorts, fsdp_comm_at(&all->list, one->index)->sort);
+	return one->group != 0 && sort->group_size != FSDP_ABSENT
+		       ? sort->group_size
+		       : (int64_t)matcher->ranks;
+}
+
+/* Those that have a key; the others are skipped, of these `*ret_points` as transfers in
+ * groups of more than two ranks. */
+static uint64_t collect(struct matcher *matcher, uint64_t *ret_points)
 {
 	struct candidate *entries = matcher->entries;
 	size_t count = 0, all = matcher->entry_count, at = 0;
+	uint64_t points = 0;
 	/* How they can be matched: by the best that any of them has. */
 	for (uint32_t i = 0; i < matcher->recording_count; i++) {
 		const struct fsdp_recording *recording = matcher->recordings[i];
@@ -182,12 +196,14 @@ static uint64_t collect(struct matcher *matcher)
 		struct candidate one = entries[i];
 		if (matcher->by_seq ? !one.numbered : matcher->grouped && one.group == 0)
 			continue;
-		/* By place alone no transfer is of more than two ranks. */
-		if (!matcher->grouped && one.line == LINE_POINTS) {
-			if (matcher->ranks > 2)
-				continue;
-			one.line = line_between(matcher, &one);
+		/* Each rank numbers its transfers itself: where there are more than two,
+		 * equal numbers are not of one. */
+		if (one.line == LINE_POINTS && members_of(matcher, &one) > 2) {
+			points++;
+			continue;
 		}
+		if (!matcher->grouped && one.line == LINE_POINTS)
+			one.line = line_between(matcher, &one);
 		one.key = matcher->by_seq ? one.key : 0;
 		entries[count++] = one;
 	}
@@ -202,6 +218,7 @@ static uint64_t collect(struct matcher *matcher)
 	}
 	if (!matcher->by_seq)
 		sort_entries(entries, count);
+	*ret_points = points;
 	return all - count;
 }
 
@@ -336,7 +353,7 @@ static void sum_waits(struct matcher *matcher)
 
 static void match_all(struct matcher *matcher, struct fsdp_matching *matching)
 {
-	matching->left_out = collect(matcher);
+	matching->left_out = collect(matcher, &matching->point_count);
 	matching->by = matcher->by_seq ? "seq" : matcher->grouped ? "group" : "position";
 	/* Of several of one rank with the same key the last one counts. */
 	struct candidate *entries = matcher->entries;

@@ -689,6 +689,12 @@ static int64_t align(struct fsdp_recording **list, size_t count, struct fsdp_are
 			for (size_t k = 0; k < FSDP_COUNT(parts); k++)
 				key = fsdp_names_child(keys, key,
 					parts[k].size != 0 ? parts[k] : FSDP_SPAN(""));
+			/* Of transfers among more than two ranks the other is unknown. */
+			int64_t most = call.group_size != FSDP_ABSENT ? call.group_size
+								      : (int64_t)count;
+			if (fsdp_span_is(call.type, "send_recv") && most > 2)
+				key = fsdp_names_child(
+					keys, key, fsdp_span(&i, sizeof i));
 			uint64_t place = (*(uint64_t *)fsdp_vec_reach(&alike, key))++;
 			key = fsdp_names_child(keys, key,
 				call.seq.size != 0 ? call.seq

@@ -772,6 +772,11 @@ static void note_matching(const struct notes *to, const struct fsdp_recordings *
 			"no process groups in the trace: sends and receives (%" PRIu64
 			") are not matched with other ranks",
 			matching->left_out);
+	else if (matching->point_count != 0)
+		note(to,
+			"sends and receives in groups of more than two ranks (%" PRIu64
+			") are not matched with other ranks",
+			matching->point_count);
 	else if (matching->left_out != 0)
 		note(to,
 			"%" PRIu64

@@ -835,6 +835,9 @@ struct fsdp_matching {
 	const char *by;
 	/* Collectives of all ranks that lack what it goes by. */
 	uint64_t left_out;
+	/* Of these sends and receives in groups of more than two ranks: each rank numbers
+	 * its own. */
+	uint64_t point_count;
 	/* Index of the place where ranks disagree, or FSDP_ABSENT, */
 	int64_t stopped;
 	/* and why: "missing" (a rank has nothing there), "type". */

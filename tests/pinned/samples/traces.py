@@ -353,6 +353,22 @@ def sends_of_three_ranks(folder):
               rank, 3, "gloo")
 
 
+@sample
+def pipeline_of_three_ranks(folder):
+    """Each rank numbers its sends and receives itself; an all_reduce at the end is of all. A pair has a group of its own."""
+    def transfer(kind, ts, seq):
+        return collective(kind, ts, 20, "1", "[0, 1, 2]", 3, seq)
+
+    calls = {0: [("send", 100, 1), ("recv", 800, 2)], 2: [("recv", 400, 1), ("send", 500, 2)],
+             1: [("recv", 110, 1), ("send", 380, 2), ("recv", 510, 3), ("send", 790, 4)]}
+    for rank, transfers in calls.items():
+        trace(folder, f"three/t_rank{rank}.json", [step(1, 0, 1000)] + [transfer(*one) for one in transfers] + [
+            collective("all_reduce", 900 + rank, 20, "0", "[0, 1, 2]", 3, 1)], rank, 3, "nccl")
+    for rank, kind in enumerate(("send", "recv")):
+        trace(folder, f"pair/t_rank{rank}.json", [
+            step(1, 0, 1000), collective(kind, 100 + rank * 10, 60 - rank * 10, "1", "[0, 1]", 2, 1)], rank, 2, "nccl")
+
+
 # ---- units ----
 
 
