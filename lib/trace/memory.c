@@ -535,6 +535,7 @@ static void count_segment(
 	uint64_t active = 0, unused = 0, largest = 0;
 	const struct fsdp_memory_block *block;
 	device->segments++;
+	device->expandable_segments += segment->is_expandable;
 	add_to(count, &device->reserved_bytes, segment->bytes);
 	for (uint32_t j = 0; j < segment->block_count; j++) {
 		block = fsdp_vec_at(&count->rows->blocks, segment->first_block + j);

@@ -280,7 +280,7 @@ __attribute__((format(printf, 2, 3))) static void append(
 
 bool fsdp_recording_lacks_kernels(const struct fsdp_recording *one)
 {
-	return one->has_device && one->launches_without_work > one->launches / 100;
+	return one->launches_without_work > one->launches / 100;
 }
 
 /* Nothing is missing that may be what was lost. */
@@ -526,6 +526,58 @@ static enum fsdp_time_type find_most_exposed(const struct fsdp_recordings *run)
 	return most;
 }
 
+/* The kind of copies that take most; size 0: none does. */
+static struct fsdp_span find_copies(const struct fsdp_recordings *run)
+{
+	static const char *const names[] = { "H2D", "D2H", "D2D", "P2P" };
+	double most = 0;
+	struct fsdp_span found = FSDP_SPAN("");
+	FSDP_EACH(k, FSDP_COUNT(names), name, fsdp_span_text(names[k])) {
+		double ns = 0;
+		for (size_t i = 0; i < fsdp_recording_count(run); i++) {
+			const struct fsdp_recording *one = fsdp_recording(run, i);
+			const struct fsdp_type_times *type =
+				fsdp_type_find(one->types, one->type_count, name);
+			if (type != NULL && type->times.sum_ns != FSDP_ABSENT)
+				ns += (double)type->times.sum_ns;
+		}
+		if (ns > most)
+			found = name;
+		most = fmax(ns, most);
+	}
+	return found;
+}
+
+/* One step that is longer than all others together and has most of the idle time, as of a
+ * compilation: what share of the rest is idle, in per cent. Negative: no such step. */
+static double idle_without_longest(
+	const struct fsdp_recordings *run, const struct fsdp_step **ret_longest)
+{
+	enum { LEAST_STEPS = 3 };
+	double rest = 0, rest_idle = 0, longest_ns = 0, longest_idle = 0;
+	*ret_longest = NULL;
+	for (size_t i = 0; i < fsdp_recording_count(run); i++) {
+		const struct fsdp_recording *one = fsdp_recording(run, i);
+		const struct fsdp_step *longest = NULL;
+		if (one->step_count < LEAST_STEPS)
+			return -1;
+		FSDP_EACH(j, one->step_count, step, &one->steps[j]) {
+			rest += (double)step->dur_ns;
+			rest_idle += (double)step->idle_ns;
+			if (longest == NULL || step->dur_ns > longest->dur_ns)
+				longest = step;
+		}
+		if (*ret_longest != NULL && longest->step != (*ret_longest)->step)
+			return -1;
+		*ret_longest = longest;
+		longest_ns += (double)longest->dur_ns;
+		longest_idle += (double)longest->idle_ns;
+	}
+	return longest_ns * 2 > rest && longest_idle * 2 > rest_idle
+		       ? percent(rest_idle - longest_idle, rest - longest_ns)
+		       : -1;
+}
+
 /* The share of the time in which collectives run on the host, in per cent: those of gloo,
  * as others only launch there. Negative: unknown. */
 static double share_of_gloo(const struct fsdp_recordings *run)
@@ -614,11 +666,23 @@ void fsdp_recordings_loss(const struct fsdp_recordings *run, const struct fsdp_c
 			append(loss, "the trace does not show what takes the time");
 		append(loss,
 			": record with ProfilerActivity.CUDA, or mark parts of a step with record_function(NAME)");
-	} else if (cost->idle >= LEAST_LOSS && cost->idle >= cost->exposed) {
-		set_loss(loss, "idle", cost->idle);
+	} else if (cost->copies >= LEAST_LOSS && cost->copies > cost->idle &&
+		   cost->copies > cost->exposed) {
+		set_loss(loss, "copies", cost->copies);
 		append(loss,
-			"idle (%.0f %%): --by=idle lists the causes, such as data loading",
-			cost->idle);
+			"copies (%.0f %%) while nothing computes, most of it %.*s: --by=kernel lists them, and whether their memory is pinned",
+			cost->copies, FSDP_TEXT(find_copies(run)));
+	} else if (cost->idle >= LEAST_LOSS && cost->idle >= cost->exposed) {
+		const struct fsdp_step *longest;
+		double rest = idle_without_longest(run, &longest);
+		set_loss(loss, "idle", cost->idle);
+		append(loss, "idle (%.0f %%", cost->idle);
+		if (rest >= 0)
+			append(loss,
+				"; step %" PRId64
+				" of %s ms has most of it, as a step that compiles does; the other steps are idle %.0f %%",
+				longest->step, format_ms(longest->dur_ns, &ms), rest);
+		append(loss, "): --by=idle lists the causes, such as data loading");
 		/* The GPU may work at that time: --by=idle shows how much of it is idle.
 		 */
 		if (cost->data_ns > 0)
@@ -691,6 +755,20 @@ void fsdp_recordings_unit_loss(
 		format_ms(most_ns / count_steps(run), &ms), per_what(run));
 }
 
+bool fsdp_recordings_map_memory(const struct fsdp_recordings *run)
+{
+	bool maps = false;
+	for (size_t i = 0; i < fsdp_recording_count(run); i++) {
+		const struct fsdp_recording *one = fsdp_recording(run, i);
+		for (size_t j = 0; j < one->step_count; j++)
+			FSDP_EACH(k, one->steps[j].alloc_count, call,
+				&one->steps[j].allocs[k])
+				maps |= fsdp_span_is_any(call->name,
+					"cuMemMap cuMemUnmap cuMemCreate hipMemMap hipMemUnmap");
+	}
+	return maps;
+}
+
 void fsdp_recordings_allocator_loss(
 	const struct fsdp_recordings *run, struct fsdp_loss *ret_loss)
 {
@@ -713,9 +791,12 @@ void fsdp_recordings_allocator_loss(
 	if (!is_whole(run) || !(ret_loss->percent >= LEAST_ALLOCATION))
 		return;
 	append(ret_loss,
-		"allocator: %.1f calls like cudaMalloc and cudaFree in a step, %s ms (%.0f %%): memory is nearly full; try PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True",
+		"allocator: %.1f calls like cudaMalloc and cudaFree in a step, %s ms (%.0f %%): memory is nearly full; try %s",
 		(double)count / steps, format_ms((int64_t)(ns / steps), &ms),
-		ret_loss->percent);
+		ret_loss->percent,
+		fsdp_recordings_map_memory(run)
+			? "smaller batches"
+			: "PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True");
 }
 
 /* ---- what is not known ---- */

@@ -320,7 +320,7 @@ HAS(has_exposed, COST, one->cost.has_device && !one->cost.comm_on_host)
 static const struct record loss_record = OBJECT_RECORD(COST, "loss",
 	"Largest loss of time.",
 	{ "kind", WORD_AT(COST, loss.kind),
-		WORDS("waiting", "data_loader", "idle", "exposed", "none"),
+		WORDS("waiting", "data_loader", "copies", "idle", "exposed", "none"),
 		ALWAYS("`waiting` for other ranks, `exposed` communication; `none`: no loss of 5 % or more.") },
 	{ "rank", INTEGER_AT(COST, loss.rank),
 		ABOUT("The rank that the others wait for.") },

@@ -260,7 +260,7 @@ static void line_oom_cause(struct out *out, const struct fsdp_memory_device *sta
 		value_word(
 			is_limited
 				? "look for a limit: torch.cuda.set_per_process_memory_fraction"
-			: is_scattered
+			: is_scattered && state->expandable_segments == 0
 				? "try PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True"
 				: "make this allocation smaller, or free other memory before it"));
 	out_line(out, NULL,

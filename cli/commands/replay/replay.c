@@ -103,7 +103,7 @@ static bool read_check(const char *text, struct check *check)
 	return check->unit == CHECK_TIME || check->unit == CHECK_FACTOR;
 }
 
-enum { MOST_RANKS = 8 };
+enum { MOST_RANKS = 8, MOST_LOSSES = 4 };
 
 /* The checked value, and by how much each rank exceeds it. */
 struct threshold {
@@ -709,14 +709,22 @@ static void show_text(struct replay *replay)
 		replay_show_table(&run);
 		show_timeline(&run);
 	}
-	if (traces && replay->run_count == 1 && all &&
-		replay->costs->loss.sentence[0] != '\0')
-		out_line(out, NULL, "%s%s",
-			replay->costs->loss.kind != NULL &&
-					strcmp(replay->costs->loss.kind, "none") != 0
-				? "most time lost: "
-				: "",
-			replay->costs->loss.sentence);
+	for (size_t i = replay->run_count > MOST_LOSSES ? replay->run_count - MOST_LOSSES
+							: 0;
+		traces && all && i < replay->run_count; i++) {
+		const struct fsdp_loss *loss = &replay->costs[i].loss;
+
+		if (loss->sentence[0] == '\0')
+			continue;
+		out_line_begin(out, NULL);
+		out_values(out, "[run {}: ]{}",
+			replay->run_count > 1 ? value_count(i + 1) : value_absent(),
+			value_word(loss->kind != NULL && strcmp(loss->kind, "none") != 0
+					   ? "most time lost: "
+					   : ""));
+		out_line_text(out, "%s", loss->sentence);
+		out_line_end(out);
+	}
 }
 
 /* ---- whether there is an answer ---- */

@@ -1132,7 +1132,10 @@ static void show_idle(struct replay *run)
 		out_line(run->run->out, NULL, "most idle%s: %s (%.0f %%): %s",
 			worst == kinds ? "" : " with a remedy",
 			CAUSES[worst->key.kind].word, worst->share,
-			CAUSES[worst->key.kind].advice);
+			worst->key.kind == FSDP_IDLE_ALLOCATION &&
+					fsdp_recordings_map_memory(run->recordings)
+				? "memory is nearly full: try smaller batches"
+				: CAUSES[worst->key.kind].advice);
 }
 
 /* A table that was asked for and has no rows says why: then that is the answer, not a

@@ -153,6 +153,8 @@ struct fsdp_memory_device {
 	 * stack that holds blocks in most of them, `blocks` of them. Expandable and
 	 * private ones do not count. */
 	uint64_t split_segments, split_free_bytes, split_largest_bytes;
+	/* Those that grow: expandable_segments is on. */
+	uint64_t expandable_segments;
 	struct fsdp_memory_stack split_holder;
 	/* Segments without a block in use, and their bytes, without private ones. */
 	uint64_t unused_segments, unused_bytes;

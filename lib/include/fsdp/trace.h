@@ -1094,6 +1094,10 @@ struct fsdp_loss {
  * known then, and nothing is concluded from them. */
 FSDP_API bool fsdp_recording_lacks_kernels(const struct fsdp_recording *recording);
 
+/** Whether pages of memory are mapped in some step, as the allocator of PyTorch does with
+ * expandable_segments. */
+FSDP_API bool fsdp_recordings_map_memory(const struct fsdp_recordings *run);
+
 /** Whether none of a run does, and nothing else is missing that may be what was
  * lost. */
 FSDP_API bool fsdp_recordings_are_complete(const struct fsdp_recordings *run);

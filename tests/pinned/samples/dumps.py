@@ -2,6 +2,7 @@
 """Dumps of the flight recorder of NCCL, and snapshots of the memory of CUDA."""
 
 import json
+import pickle
 
 from .files import pickled, sample
 from .logs import timeout
@@ -271,6 +272,18 @@ def snapshots_with_stacks_of_equal_growth(folder):
         0, 8192, up(1024, 1000), up(1024, 1000, 2), block(512, 400, "active_pending_free", "b.py", 7, "down"), same,
         block(300, 300, "active_allocated", "e.py", 3, "fresh")), traces=[[]]))
     folder.write("two.pickle", snapshot(segment(1, 8192, up(1, 1)), segment(0, 4096, up(2, 2)), traces=[[]]))
+
+
+@sample
+def snapshots_of_a_rank_out_of_memory(folder):
+    """40 MiB are free in a segment, of 30 MiB that are requested; in grows.pickle it can grow."""
+    mib = 1 << 20
+    blocks = (block(60 * mib, 60 * mib, "active_allocated", "a.py", 1, "train"),
+              block(40 * mib, 0, "inactive", "a.py", 1, "train"))
+    oom = {"action": "oom", "size": 30 * mib, "device_free": 10 * mib, "addr": 0, "stream": 0, "frames": []}
+    for name, grows in (("fixed", False), ("grows", True)):
+        folder.write(f"{name}.pickle", pickle.dumps({
+            "segments": [segment(0, 100 * mib, *blocks) | {"is_expandable": grows}], "device_traces": [[oom]]}, 2))
 
 
 @sample

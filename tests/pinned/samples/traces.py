@@ -272,6 +272,50 @@ def straggler_of_one_step(folder):
             trace(folder, f"{kind}/rank{rank}.json", events, rank, 2, "nccl", baseTimeNanoseconds=0)
 
 
+def launched(work, ts, correlation):
+    """A kernel or copy of the GPU and the call that launches it 5 us before."""
+    call = "cudaMemcpyAsync" if work["cat"] == "gpu_memcpy" else "cudaLaunchKernel"
+    return [runtime(call, ts - 5, 4, correlation), work | {"ts": ts, "args": {"correlation": correlation}}]
+
+
+def copy(kind, dur):
+    return event("gpu_memcpy", f"Memcpy {kind}", 0, dur, 7, 0)
+
+
+@sample
+def steps_that_copy_compile_or_lose_their_kernels(folder):
+    """Three steps of 1 ms each; in some folders the first takes 60 ms."""
+    def steps(*works, first=1000):
+        events, at = [], 1000
+        for number in range(3):
+            dur = first if number == 0 else 1000
+            events.append(step(number, at, dur))
+            for place, (ts, work) in enumerate(works):
+                events += launched(work, at + dur - 1000 + ts, 10 * number + place)
+            at += dur
+        return events
+
+    gemm = kernel("gemm", 0, 400)
+    runs = {
+        "copies": steps((50, gemm), (460, copy("HtoD (Pageable -> Device)", 500))),
+        "few copies": steps((50, kernel("gemm", 0, 600)), (660, copy("DtoH (Device -> Pageable)", 40))),
+        "compiles": steps((50, kernel("gemm", 0, 900)), first=60000),
+        "long": steps((50, kernel("gemm", 0, 900)), first=1900),
+        "lost": [event("cpu_op", "aten::mm", 1010, 20)] + [
+            one for one in steps((50, gemm)) if one["cat"] != "kernel"],
+    }
+    for name, events in runs.items():
+        trace(folder, f"{name.replace(' ', '-')}/t.json", events, 0, 1, "nccl")
+
+
+@sample
+def steps_that_map_memory(folder):
+    """As with expandable_segments, and without."""
+    for name in ("cuMemMap", "cudaMalloc"):
+        trace(folder, f"{name}.json", [
+            step(7, 0, 1000), runtime(name, 100, 300, 1), *launched(kernel("gemm", 0, 500), 410, 4)], 0, 1, "nccl")
+
+
 # ---- collectives ----
 
 
