@@ -2,9 +2,10 @@
 """Torch files whose tensors are built by other functions than plain ones."""
 
 import math
+import struct
 
 from .files import (boolean, built, call, dict_of, integer, integers, legacy_file, list_of, name_of, pickled,
-                    row_major, sample, storage, tensor, text, tuple_of)
+                    row_major, safetensors, sample, storage, tensor, text, tuple_of)
 
 
 def placement(name, **state):
@@ -315,3 +316,10 @@ def numbers_beside_a_model_and_its_optimizer(folder):
     }), storages)
     legacy_file(folder, "bare.pt", dict_of({"w": stored("w", 4), "loss_weight": stored("a")}),
                 {key: storages[key] for key in "wa"})
+
+
+@sample
+def numbers_at_and_beyond_a_tolerance(folder):
+    """1.0 beside 1.5, and beside 1.53125."""
+    for name, number in (("one", 1.0), ("at", 1.5), ("beyond", 1.53125)):
+        folder.write(f"{name}.safetensors", safetensors({"w": ("F32", [1], struct.pack("<f", number))}))
