@@ -706,13 +706,16 @@ static void add_elements(
 	}
 	for (uint32_t i = 0; i < dims; i++)
 		numel *= (uint64_t)change->pair.sides[0].shape[i];
-	if (elements->differing == numel)
+	if (numel == 1)
+		add(line, "; ", "its element differs");
+	else if (elements->differing == numel)
 		add(line, "; ", "all %" PRIu64 " differ", numel);
 	else
 		add(line, "; ", "%" PRIu64 " of %" PRIu64 " differ", elements->differing,
 			numel);
 	if (is_finite)
-		add(line, "", " by up to %.4g", elements->max_abs);
+		add(line, "", numel == 1 ? " by %.4g" : " by up to %.4g",
+			elements->max_abs);
 	else if (elements->has_numbers)
 		add(line, "", " (NaN or Inf on one side)");
 	if (change->has_first && (is_long || elements->differing != numel)) {

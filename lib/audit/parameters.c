@@ -434,13 +434,20 @@ static void report_wrapper(struct wrapped *wrapped, size_t wrapper)
 				wrappers[i].tool);
 		is_only &= is_here || wrapped->names[i].count == 0;
 	}
-	snprintf(count, sizeof count, is_all ? "all %zu" : "%zu of %zu", names->count,
-		all);
+	bool is_one = names->count == 1;
+	snprintf(count, sizeof count,
+		!is_all  ? "%zu of %zu names"
+		: is_one ? "the only name"
+			 : "all %zu names",
+		names->count, all);
 	fsdp_find(wrapped->checking->findings, FSDP_RULE_WRAPPER_PREFIX,
 		FSDP_PLACE(.affected = names->names, .affected_count = names->count,
 			.fix = fix_of(wrapped, wrapper, is_chain, is_only, is_all, fix)),
-		"%s names %s '%.*s.' (%s): load_state_dict of an unwrapped model rejects '%s'; with strict=False it loads %s",
-		count, is_chain || leads ? "begin with" : "contain",
+		"%s %s%s '%.*s.' (%s): load_state_dict of an unwrapped model rejects '%s'; with strict=False it loads %s",
+		count, is_chain || leads ? "begin" : "contain",
+		is_chain || leads ? is_one ? "s with" : " with"
+		: is_one          ? "s"
+				  : "",
 		FSDP_TEXT_MOST(shown, 100),
 		wrapper == OF_PEFT ? wrappers[wrapper].tool : tools,
 		fsdp_shown(wrapped->first[wrapper].names[0], room),
