@@ -440,6 +440,7 @@ void option_set(const struct option_row *row, void *values, const char *value,
 	struct usage *usage)
 {
 	void *target = (char *)values + row->offset;
+	const char *first;
 
 	switch (row->kind) {
 	case OPTION_FLAG:
@@ -463,6 +464,14 @@ void option_set(const struct option_row *row, void *values, const char *value,
 		*(const char **)target = value;
 		break;
 	case OPTION_TEXT:
+		first = *(const char **)target;
+		if (row->is_once && first != NULL && strcmp(first, value) != 0 &&
+			(row->initial == NULL || strcmp(first, row->initial) != 0)) {
+			usage_hint(usage, "one prefix can have both: --%s=%s%s",
+				row->name, first, value);
+			usage_refuse(usage, NULL, "--%s is given twice: %s and %s",
+				row->name, first, value);
+		}
 		*(const char **)target = value;
 		break;
 	case OPTION_LIST:

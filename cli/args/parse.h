@@ -44,6 +44,7 @@ struct option_row {
 	const char *bare; /* what --name alone stands for; NULL: it needs a value */
 	const char *help; /* one line */
 	bool hidden;
+	bool is_once; /* another value after the first is refused, not used */
 };
 
 /* One -o FORMAT[=FILE]. */

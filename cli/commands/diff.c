@@ -1037,7 +1037,7 @@ static const struct option_row OPTIONS[] = {
 	{ "tol", 0, OPTION_TEXT, "ABS,REL", AT(tolerance),
 		.help = "with --values: equal if |a - b| <= ABS + REL * |b|" },
 	{ "stat", 0, OPTION_FLAG, NULL, AT(stat), .help = "print one row per module" },
-	{ "strip", 0, OPTION_TEXT, "PREFIX", AT(strip),
+	{ "strip", 0, OPTION_TEXT, "PREFIX", AT(strip), .is_once = true,
 		.help = "remove this prefix from names; none: remove no prefix" },
 	{ "rename", 0, OPTION_LIST, "FROM=TO", AT(renames),
 		.help = "rename tensors of A, by full name or prefix" },

@@ -325,7 +325,7 @@ static const struct option_row OPTIONS[] = {
 	{ "tie", 0, OPTION_WORD, "HOW", AT(tie), TIE_WORDS, .initial = "drop",
 		.help = "write tied tensors under one name, or under all" },
 	{ "strip", 0, OPTION_TEXT, "PREFIX", AT(strip), .initial = "auto",
-		.help = "remove this prefix from names; auto, none" },
+		.is_once = true, .help = "remove this prefix from names; auto, none" },
 	{ "rename", 0, OPTION_LIST, "FROM=TO", AT(renames),
 		.help = "rename tensors, by full name or prefix" },
 	{ "map", 0, OPTION_TEXT, "NAME|FILE", AT(map),

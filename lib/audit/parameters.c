@@ -172,6 +172,32 @@ static void check_empties(const struct empties *empties)
 			named == 1 ? "is" : "are");
 }
 
+/* A state dict of a model without any parameter, in a checkpoint without others. */
+static bool has_empty_model(struct fsdp_checking *checking)
+{
+	const struct fsdp_checkpoint *checkpoint = checking->checkpoint;
+	const char *family = fsdp_checkpoint_format(checkpoint).family;
+	if (family == NULL || strncmp(family, "torch-", 6) != 0)
+		return false;
+	for (uint32_t i = 0; i < fsdp_value_count(checkpoint); i++) {
+		struct fsdp_value value = fsdp_value(checkpoint, i);
+		struct fsdp_span name = fsdp_check_name(checking, value.raw_name);
+		if (value.token_count != 1 || value.tokens->kind != FSDP_TOKEN_DICT ||
+			value.tokens->count != 0 ||
+			!(name.size == 0 ||
+				fsdp_span_is_any(name,
+					"model state_dict model_state_dict module")))
+			continue;
+		fsdp_find(checking->findings, FSDP_RULE_EMPTY_PARAMETER,
+			FSDP_PLACE(.severity = FSDP_ERROR + 1,
+				.fix = "save model.state_dict() again, and check on which rank it is empty"),
+			"%.*s%s is empty: no parameter is stored", FSDP_TEXT(name),
+			name.size != 0 ? "" : "the state dict");
+		return true;
+	}
+	return false;
+}
+
 static void check_parameters(struct fsdp_checking *checking)
 {
 	const struct fsdp_checkpoint *checkpoint = checking->checkpoint;
@@ -193,7 +219,7 @@ static void check_parameters(struct fsdp_checking *checking)
 					     fsdp_check_name(checking, tensor.name), '.'),
 				"weight");
 	}
-	if (empties.parameters == 0)
+	if (empties.parameters == 0 && !has_empty_model(checking))
 		fsdp_check_skip(checking, FSDP_RULE_EMPTY_PARAMETER, FSDP_REASON_NONE);
 	if (empties.count == 0)
 		return;

@@ -92,6 +92,15 @@ def wrappers_of_equal_kinds_and_in_a_long_container(folder):
 
 
 @sample
+def files_of_models_that_are_empty_or_have_none(folder):
+    """An empty state dict alone and beside a number; a number, and an empty dict of another name."""
+    values = {"alone": {}, "below": {"state_dict": dict_of({}), "epoch": integer(3)}, "number": {"epoch": integer(3)},
+              "scaler": {"scaler": dict_of({})}}
+    for name, value in values.items():
+        torch_zip(folder, f"{name}.pt", dict_of(value, key=binary_unicode))
+
+
+@sample
 def shards_that_each_have_the_storage_of_all(folder):
     """Two views of one storage, in a file each; of the total of the tensors, and of one that nothing has."""
     for title, total in {"tensors": 16, "other": 20}.items():
