@@ -1288,9 +1288,14 @@ static void print_none(struct latest *latest)
 		struct run *run = latest->run;
 		size_t skipped = 0;
 
-		/* Newer than what is named, or all if nothing is. */
-		FOR_EACH(i, latest->shown, candidate, &latest->candidates[i]) {
+		/* Newer than what is named, or all if nothing is. What cannot be read and
+		 * has no step in its name may be newer: last.ckpt. */
+		FOR_EACH(i, latest->count, candidate, &latest->candidates[i]) {
+			bool may_be_newer = candidate->result != NULL &&
+					    candidate->step == FSDP_ABSENT &&
+					    candidate->epoch == FSDP_ABSENT;
 			if (candidate->is_named || is_good(candidate) ||
+				(i >= latest->shown && !may_be_newer) ||
 				++skipped > SKIPPED_MOST)
 				continue;
 			if (latest->named > 0)
