@@ -11,7 +11,7 @@ import os
 import shutil
 import tempfile
 
-from oraclelib import Tap, arguments, envelope, in_parallel, run, skip_all
+from oraclelib import Tap, arguments, copy_tree, envelope, in_parallel, run, skip_all
 
 DS = "eco/deepspeed/"
 # sample, edits, rules and severities
@@ -103,11 +103,7 @@ def judge(args, row):
     problems = []
     with tempfile.TemporaryDirectory() as tmp:
         folder = os.path.join(tmp, os.path.basename(sample))
-        shutil.copytree(source, folder, symlinks=True, ignore=shutil.ignore_patterns("expected"))
-        for d, _, files in os.walk(folder):
-            os.chmod(d, 0o755)
-            for n in files:
-                os.chmod(os.path.join(d, n), 0o644)
+        copy_tree(source, folder, symlinks=True, ignore=shutil.ignore_patterns("expected"))
         before = told(args, folder, problems, words)
         for command in edits.split("; "):
             edit(folder, source, command)

@@ -14,7 +14,7 @@ import re
 import shutil
 import tempfile
 
-from oraclelib import Tap, arguments, contiguous, envelope, product, run, same, told_cases
+from oraclelib import Tap, arguments, contiguous, copy_tree, envelope, product, run, same, told_cases
 
 WIDTH = {"64": 8, "32": 4, "16": 2, "128": 16}
 WHOLE_BYTES = {"complex64": 8, "complex128": 16, "bool": 1}
@@ -302,10 +302,9 @@ def rename_step(case, truth, folder):
     if old is None:
         return None, None
     copy = os.path.join(folder, "copy")
-    shutil.copytree(case.folder, copy, ignore=shutil.ignore_patterns("expected"), copy_function=shutil.copyfile)
+    copy_tree(case.folder, copy, ignore=shutil.ignore_patterns("expected"), copy_function=shutil.copyfile)
     for name in os.listdir(copy):
         path = os.path.join(copy, name)
-        os.chmod(path, 0o755 if os.path.isdir(path) else 0o644)
         if name in POINTERS:
             with open(path, encoding="utf-8") as f:
                 text = f.read()
@@ -356,8 +355,8 @@ def main():
         # The run's folder, in which it has a number of two digits; what is itself only found below is too deep there.
         if os.path.isdir(path) and any(e.is_file() or e.name.startswith("optimizer") for e in os.scandir(path)):
             with tempfile.TemporaryDirectory() as folder:
-                shutil.copytree(path, os.path.join(folder, "checkpoint_12"),
-                                ignore=shutil.ignore_patterns("expected"), copy_function=shutil.copyfile)
+                copy_tree(path, os.path.join(folder, "checkpoint_12"),
+                          ignore=shutil.ignore_patterns("expected"), copy_function=shutil.copyfile)
                 tap.none(f"{case.name}: in a run's folder", check(args, case.name, folder, truth))
         if os.path.isfile(path):
             with tempfile.TemporaryDirectory() as folder:

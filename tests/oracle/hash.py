@@ -5,7 +5,6 @@ and the audit takes the list.
 """
 import hashlib
 import os
-import shutil
 import subprocess
 import tempfile
 
@@ -59,7 +58,7 @@ def judge_stored(tap, args, case, path):
         return
     with tempfile.TemporaryDirectory() as room:
         copy = os.path.join(room, "copy")
-        shutil.copytree(path, copy)
+        oraclelib.copy_tree(path, copy)
         sums = os.path.join(copy, "SHA256SUMS")
         listed = oraclelib.run(args, "hash", copy)
         if listed.status == 2:

@@ -9,12 +9,11 @@ The sound ones among them raise no alarm. Those that are wrong in what reading l
 what they would run is named; and each has the verdict of its class.
 """
 import os
-import shutil
 import sys
 import tempfile
 import unicodedata
 
-from oraclelib import Bounds, Tap, arguments, in_parallel, run, skip_all, strict_json, thinned
+from oraclelib import Bounds, Tap, arguments, copy_tree, in_parallel, run, skip_all, strict_json, thinned
 
 COMMANDS = ("info", "tree", "flat", "fqns", "audit", "order", "replay", "show")  # besides ls
 EVERY = 7
@@ -157,11 +156,7 @@ def main():
     tap = Tap()
     with tempfile.TemporaryDirectory() as folder:
         copy = os.path.join(folder, "hostile")
-        shutil.copytree(source, copy, symlinks=True)
-        for d, _, files in os.walk(copy):
-            os.chmod(d, 0o755)
-            for n in files:
-                os.chmod(os.path.join(d, n), 0o644)
+        copy_tree(source, copy, symlinks=True)
         before = inventory(folder)
         rows = [row for row in listed(copy) if args.only is None or args.only in row[0]]
         done = in_parallel(lambda job: judge(args, job), asked(rows, 1 if args.all else EVERY))

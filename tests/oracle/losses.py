@@ -12,7 +12,7 @@ import random
 import shutil
 import tempfile
 
-from oraclelib import Tap, arguments, envelope, in_parallel, run, skip_all
+from oraclelib import Tap, arguments, copy_tree, envelope, in_parallel, run, skip_all
 
 SEED = 20261123
 CASES, CASES_OF_ALL = 200, 1000  # with --all
@@ -68,11 +68,7 @@ def given(folder):
 
 
 def copy(source, folder):
-    shutil.copytree(source, folder, symlinks=True, ignore=shutil.ignore_patterns("expected"))
-    for d, _, files in os.walk(folder):
-        os.chmod(d, 0o755)
-        for n in files:
-            os.chmod(os.path.join(d, n), 0o644)
+    copy_tree(source, folder, symlinks=True, ignore=shutil.ignore_patterns("expected"))
     return given(folder)
 
 

@@ -17,6 +17,7 @@ import json
 import os
 import re
 import resource
+import shutil
 import subprocess
 import sys
 import threading
@@ -377,6 +378,17 @@ def given_bytes(path):
     if not os.path.isdir(path):
         return os.path.getsize(path)
     return sum(os.lstat(os.path.join(d, n)).st_size for d, _, files in os.walk(path) for n in files)
+
+
+def copy_tree(source, folder, **options):
+    """A copy that may be written in, also of a directory that may not."""
+    shutil.copytree(source, folder, **options)
+    for below, _, files in os.walk(folder):
+        os.chmod(below, 0o755)
+        for name in files:
+            if not os.path.islink(os.path.join(below, name)):
+                os.chmod(os.path.join(below, name), 0o644)
+    return folder
 
 
 def thinned(items, kind, every):

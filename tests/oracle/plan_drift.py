@@ -12,7 +12,7 @@ import os
 import shutil
 import tempfile
 
-from oraclelib import Tap, arguments, cases, clean, envelope, first_case, run
+from oraclelib import Tap, arguments, cases, clean, copy_tree, envelope, first_case, run
 
 RULE = "FI1081"
 SAMPLES = ["dcp/fsdp2-w4-small", "dcp/fsdp2-w2", "dcp/fsdp1-w2", "dcp/threads", "fsdp1/full-w2"]
@@ -144,8 +144,8 @@ def hiding(tap, args, case, plan, folder):
     if source is None or not os.path.isdir(source):
         return
     bare, beside = os.path.join(folder, "bare", "ck"), os.path.join(folder, "beside", "ck")
-    shutil.copytree(source, bare)
-    shutil.copytree(source, beside)
+    copy_tree(source, bare)
+    copy_tree(source, beside)
     shutil.copyfile(plan, os.path.join(beside, "model.fsdp-plan.json"))
     for command in ("info", "ls", "tree"):
         problems = []

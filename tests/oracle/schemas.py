@@ -20,7 +20,7 @@ import sys
 import tarfile
 import tempfile
 
-from oraclelib import SOURCE, Tap, arguments, cases, environment, first_case, in_parallel, run, strict_json, thinned
+from oraclelib import SOURCE, Tap, arguments, cases, copy_tree, environment, first_case, in_parallel, run, strict_json, thinned
 from schemalib import Document, Walk
 
 try:
@@ -212,7 +212,7 @@ def made_jobs(args, folder):
     case = first_case(args, ["dcp/fsdp2-w2", "dcp/fsdp2-w4-small"])
     if case:
         beside = os.path.join(folder, "beside")
-        shutil.copytree(case.checkpoint(), beside)
+        copy_tree(case.checkpoint(), beside)
         shutil.copyfile(case.file("plan.fsdp-plan.json"), os.path.join(beside, "model.fsdp-plan.json"))
         for words in SHAPES:
             yield "--json", *words, beside
@@ -220,15 +220,15 @@ def made_jobs(args, folder):
             yield "--json", "--separate", *words, beside, wrapped
         below = os.path.join(folder, "run")  # a step that is whole, and one that is cut
         for step in ("step-1", "step-2"):
-            shutil.copytree(case.checkpoint(), os.path.join(below, step))
+            copy_tree(case.checkpoint(), os.path.join(below, step))
         os.truncate(os.path.join(below, "step-2", "__0_0.distcp"), 100)
         yield "--json", "info", below
         yield "--json", "tree", below
         yield "--json", "show", beside, "model"
         yield "--json", "show", "--whole", "--glob=**", beside
-        shutil.copytree(case.checkpoint(), os.path.join(folder, "epochs", "epoch_1"))
+        copy_tree(case.checkpoint(), os.path.join(folder, "epochs", "epoch_1"))
         gone = os.path.join(folder, "gone")
-        shutil.copytree(case.checkpoint(), gone)
+        copy_tree(case.checkpoint(), gone)
         os.remove(os.path.join(gone, "__1_0.distcp"))
         yield "--json", "ls", "--by=rank", gone
         yield "--json", "latest", os.path.join(folder, "epochs")
