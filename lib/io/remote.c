@@ -43,21 +43,9 @@ enum {
 	METADATA_MOST = 64 << 20,
 };
 
-enum remote_frame {
-	HELLO = 1,
-	ROOT,
-	SEAL,
-	LIST,
-	READ = 6,
-	STATS = 8,
-	OK = 128,
-	ROOT_IS,
-	ENTRIES,
-	DATA,
-	END,
-	FAIL,
-	COUNTS
-};
+/* Frames to the process, and from it. */
+enum remote_request { HELLO = 1, ROOT, SEAL, LIST, READ = 6, STATS = 8 };
+enum remote_answer { OK = 128, ROOT_IS, ENTRIES, DATA, END, FAIL, COUNTS };
 
 struct block {
 	uint64_t key; /* file's number, then the block's; 0: free */
@@ -78,7 +66,7 @@ struct remote_failure {
 struct pending {
 	struct pending *next;
 	uint32_t id;
-	enum remote_frame kind;
+	enum remote_request kind;
 	bool done;
 	struct remote_failure failure;
 	struct fsdp_remote_file *file; /* of READ, with the range that is not there yet */
@@ -165,15 +153,7 @@ static void parse_printable(struct fsdp_cursor *frame, char *to, size_t room)
 
 /* ---- why something failed ---- */
 
-enum {
-	NOTHING = 2,
-	NO_CREDENTIALS,
-	DENIED,
-	EXPIRED,
-	NO_RANGES = 9,
-	NO_PACKAGE,
-	OTHER = 12
-};
+enum { NOTHING = 2, NO_LOGIN, DENIED, EXPIRED, NO_RANGES = 9, NO_PACKAGE, OTHER = 12 };
 
 static const struct {
 	enum fsdp_error_code code;
@@ -182,8 +162,7 @@ static const struct {
 	[1] = { FSDP_ERROR_SYSTEM, "FI9003", "no such bucket, container or repository",
 		"check the name, and the endpoint if it is another store's" },
 	[NOTHING] = { FSDP_ERROR_SYSTEM, "FI9003", "no such file or directory", NULL },
-	[NO_CREDENTIALS] = { FSDP_ERROR_PERMISSION, NULL, "no credentials were found",
-		NULL },
+	[NO_LOGIN] = { FSDP_ERROR_PERMISSION, NULL, "no credentials were found", NULL },
 	[DENIED] = { FSDP_ERROR_PERMISSION, NULL, "access denied", NULL },
 	[EXPIRED] = { FSDP_ERROR_PERMISSION, NULL, "the credentials expired", NULL },
 	[6] = { FSDP_ERROR_SYSTEM, NULL, "the store asks to slow down",
@@ -236,7 +215,7 @@ static bool fail_with(const struct remote_failure *failure, const char *url,
 		fsdp_error_add_rule(ret_error, failures[code].rule);
 	if (code == NOTHING && *detail != '\0')
 		fsdp_error_add_hint(ret_error, "similar names: %s", detail);
-	else if (code == NO_CREDENTIALS || code == EXPIRED)
+	else if (code == NO_LOGIN || code == EXPIRED)
 		fsdp_error_add_hint(ret_error, "%s", stores[at].login);
 	else if (code == DENIED)
 		fsdp_error_add_hint(ret_error, "%s", stores[at].denied);
@@ -272,11 +251,6 @@ static bool break_off(struct fsdp_remote *remote, const char *why)
 	return false;
 }
 
-static bool break_rules(struct fsdp_remote *remote)
-{
-	return break_off(remote, invalid);
-}
-
 /* ---- asking ---- */
 
 static void forget_request(struct fsdp_remote *remote, struct pending *request)
@@ -289,7 +263,7 @@ static void forget_request(struct fsdp_remote *remote, struct pending *request)
 	free(request);
 }
 
-static struct pending *new_request(struct fsdp_remote *remote, enum remote_frame kind)
+static struct pending *new_request(struct fsdp_remote *remote, enum remote_request kind)
 {
 	struct pending *request = calloc(1, sizeof *request);
 	if (request == NULL)
@@ -481,21 +455,6 @@ static void request_ahead(struct fsdp_remote *remote)
 
 /* ---- answers ---- */
 
-/* Names as a local directory may have them, with a slash between two. */
-static bool are_names(struct fsdp_span names)
-{
-	size_t begin = 0;
-	for (size_t i = 0; i <= names.size; i++) {
-		if (i != names.size && names.data[i] != '/')
-			continue;
-		struct fsdp_span name = fsdp_span(names.data + begin, i - begin);
-		if (name.size == 0 || fsdp_span_is(name, ".") || fsdp_span_is(name, ".."))
-			return false;
-		begin = i + 1;
-	}
-	return names.size <= TEXT_MOST && memchr(names.data, '\0', names.size) == NULL;
-}
-
 static bool parse_entry(struct fsdp_remote *remote, const struct pending *request,
 	struct fsdp_cursor *frame, struct fsdp_entry *ret_entry)
 {
@@ -507,10 +466,10 @@ static bool parse_entry(struct fsdp_remote *remote, const struct pending *reques
 	uint64_t digests = fsdp_cursor_read_le(frame, 1);
 	struct fsdp_span digest =
 		fsdp_cursor_read_span(frame, digests == 1 ? FSDP_REMOTE_DIGEST : 0);
-	if (!frame->ok || kind > 1 || digests > 1 || !are_names(name) ||
+	if (!frame->ok || kind > 1 || digests > 1 || !fsdp_name_is_safe(name) ||
 		memchr(name.data, '/', name.size) != NULL || size >> 55 != 0 ||
 		(kind == 0 && number != remote->files.count) || number >= 1 << 23)
-		return break_rules(remote);
+		return break_off(remote, invalid);
 	*ret_entry = (struct fsdp_entry){
 		.name = fsdp_arena_copy(&remote->arena, name),
 		.kind = kind == 0 ? FSDP_ENTRY_FILE : FSDP_ENTRY_DIRECTORY,
@@ -580,12 +539,12 @@ static bool parse_data(
 	uint64_t offset = fsdp_cursor_read_u64le(frame);
 	if (!frame->ok || number != file->number ||
 		fsdp_cursor_left(frame) > request->left || offset > INT64_MAX)
-		return break_rules(remote);
+		return break_off(remote, invalid);
 	while (fsdp_cursor_left(frame) != 0) {
 		struct block *block = find_block(remote, key_of(file, offset / BLOCK));
 		if (block == NULL || block->request != request->id || is_ready(block) ||
 			offset % BLOCK != block->filled)
-			return break_rules(remote);
+			return break_off(remote, invalid);
 		size_t part = (size_t)fsdp_min(
 			fsdp_cursor_left(frame), block->size - block->filled);
 		memcpy(block->bytes + block->filled, fsdp_cursor_read(frame, part), part);
@@ -718,7 +677,7 @@ static bool parse_frame(struct fsdp_remote *remote, size_t size)
 	while (request != NULL && request->id != id)
 		request = request->next;
 	if (request == NULL || request->done)
-		return break_rules(remote);
+		return break_off(remote, invalid);
 	bool good = false;
 	if (kind == FAIL)
 		good = parse_failure(remote, request, &frame);
@@ -735,7 +694,7 @@ static bool parse_frame(struct fsdp_remote *remote, size_t size)
 	else if (kind == END && (request->kind == LIST || request->kind == READ))
 		good = request->left == 0;
 	if (!good || !frame.ok || fsdp_cursor_left(&frame) != 0)
-		return break_rules(remote);
+		return break_off(remote, invalid);
 	request->done = kind != ENTRIES && kind != DATA;
 	if (request->done && request->kind == LIST) {
 		request->list->failure = request->failure;
@@ -799,7 +758,7 @@ static bool wait_frame(struct fsdp_remote *remote)
 }
 
 /* Sends a request with `size` bytes in `out`, and waits for the answer. */
-static struct remote_failure ask(struct fsdp_remote *remote, enum remote_frame kind,
+static struct remote_failure ask(struct fsdp_remote *remote, enum remote_request kind,
 	size_t size, struct root *root, struct fsdp_remote_counts *counts)
 {
 	struct remote_failure failure = { 0 };
@@ -954,7 +913,8 @@ static bool look(struct fsdp_remote *remote, const char *path,
 		*ret_file = root->file;
 		return true;
 	}
-	if (root->kind != FSDP_REMOTE_FOLDER || !are_names(fsdp_span_text(below + 1)))
+	if (root->kind != FSDP_REMOTE_FOLDER ||
+		!fsdp_name_is_safe(fsdp_span_text(below + 1)))
 		return true;
 	const char *slash = strrchr(path, '/');
 	const struct fsdp_entry name = { .name = fsdp_span_text(slash + 1) };

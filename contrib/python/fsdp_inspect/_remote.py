@@ -33,7 +33,7 @@ BUNDLES = list(filter(os.path.isfile, map(os.environ.get, ("AWS_CA_BUNDLE", "REQ
 IS_PAYER = os.environ.get("AWS_REQUEST_PAYER") == "requester"
 # Where obstore goes for S3 and for roles; all else is behind a proxy that is none.
 AWS, NOWHERE = ".amazonaws.com,.amazonaws.com.cn,169.254.169.254,169.254.170.2,169.254.170.23", "127.0.0.2:1"
-SAFE = re.compile(r"(?!\.\.?\Z)[^\0/]{1,1024}")
+SAFE = re.compile(r"(?!\.\.?\Z|[A-Za-z]:)[^\0-\x1f\x7f/\\]{1,1024}")
 # The word of a store in the text of an exception, which may have what its server wrote.
 WORD = r"<Code>(\w{1,64})</Code>|^(?:An error \w+ )?\((\w{1,64})\)|ErrorCode:(\w{1,64})|tatus(?: code)?\W+(50[024])"
 # Of an exception: its code; what is sent, None: the word; what word, class or text match.
