@@ -1302,7 +1302,7 @@ static const struct fsdp_load_rule rules[] = {
 		"names and shapes were not compared with the base {0}: it is not a directory here, or has other names",
 		EXPECT_BASE, .unless = FSDP_LOAD_EXPECTS | PROMPTS),
 	FSDP_IGNORES(IGNORED, ignores_some,
-		"{0} has no effect: adapter_config.json does not list its module ({1} such tensors)",
+		"{0} has no effect: adapter_config.json does not list its module (tensors of such modules: {1})",
 		"{4}", .arg = IGNORED | NAMES, .unless = USES_NOTHING),
 	{ 0 },
 };
