@@ -284,6 +284,8 @@ static struct text fix_of(
 	if (record->base.data == NULL && !any && file.size > 1)
 		path = text_of(memory_format("%.*s/%.*s", (int)path.size, path.data,
 			(int)file.size - 1, file.data));
+	while (path.size > 1 && path.data[path.size - 1] == '/')
+		path.size--;
 	if (!is_plain_path(path) ||
 		(any ? collected->input_count > 1 : !path_is_folder(path.data)))
 		return fix;

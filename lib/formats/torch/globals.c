@@ -809,10 +809,13 @@ static void report_refused(struct fsdp_torch *torch, const struct refused *refus
 			"import %s%s; torch.serialization.add_safe_globals([%s])",
 			name_in(refused->imports, FSDP_SPAN("torch")) ? "" : "torch, ",
 			refused->imports, refused->items);
+	char several[48] = "";
+	if (refused->count != 1)
+		snprintf(several, sizeof several, "%zu of its globals: ", refused->count);
 	fsdp_find(&torch->model->findings, FSDP_RULE_WEIGHTS_ONLY_REFUSES,
 		FSDP_PLACE(.file = torch->file, .member = torch->member, .fix = fix),
-		"torch.load(weights_only=True) does not allow %zu of its globals: %.*s%s",
-		refused->count, (int)refused->size, refused->names, more);
+		"torch.load(weights_only=True) does not allow %s%.*s%s", several,
+		(int)refused->size, refused->names, more);
 }
 
 void fsdp_torch_check(struct fsdp_torch *torch)
