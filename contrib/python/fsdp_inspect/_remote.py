@@ -424,15 +424,15 @@ class Helper:
     def __init__(self, connection):
         self.connection, self.lock, self.frames = connection, threading.RLock(), queue.Queue(2048)
         self.roots, self.files, self.is_sealed, self.name = [], [], False, ""
-        count = os.environ.get("FSDP_INSPECT_CONNECTIONS", "")
-        count = min(max(int(count), 1), 256) if count.isdecimal() else 32
+        count = min(max(int(re.match(r"\d*", os.environ.get("FSDP_INSPECT_CONNECTIONS", ""))[0] or 32), 1), 256)
         self.large = threading.Semaphore((FLIGHT_MOST - count * SMALL) // RANGE_MOST)
         for _ in range(count):
             threading.Thread(target=self.serve, daemon=True).start()
 
     def send(self, number, kind, *parts):
         with self.lock:
-            self.connection.sendall(b"".join((struct.pack("<IIB", 5 + sum(map(len, parts)), number, kind), *parts)))
+            for part in (struct.pack("<IIB", 5 + sum(map(len, parts)), number, kind), *parts):
+                self.connection.sendall(part)
 
     def entry(self, store, name, file):  # a file has the next number, in the order in which frames are sent
         if file is None:
