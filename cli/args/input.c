@@ -445,6 +445,62 @@ _Noreturn static void refuse_many(const char *path, struct usage *usage)
 		"%s contains more than %d recordings", path, MOST_ENTRIES);
 }
 
+/* torchrun --log-dir makes RUN/attempt_N/RANK/stderr.log. Finds the last attempt in a
+ * directory, or in one below it. */
+static void find_attempt(const char *path, bool is_top, char best[PATH_MAX], int *number)
+{
+	DIR *folder = opendir(path);
+	struct dirent *entry;
+
+	while (folder != NULL && (entry = readdir(folder)) != NULL) {
+		char below[PATH_MAX];
+		int found = -1, end = 0;
+
+		if (*entry->d_name == '.' || snprintf(below, sizeof below, "%s/%s", path,
+						     entry->d_name) >= (int)sizeof below)
+			continue;
+		(void)sscanf(entry->d_name, "attempt_%9d%n", &found, &end);
+		if (found > *number && entry->d_name[end] == '\0') {
+			*number = found;
+			strcpy(best, below);
+		} else if (is_top &&
+			   (entry->d_type == DT_DIR || entry->d_type == DT_UNKNOWN)) {
+			find_attempt(below, false, best, number);
+		}
+	}
+	if (folder != NULL)
+		closedir(folder);
+}
+
+/* Adds the logs of the ranks of the last attempt. */
+static void add_attempt(struct inputs *inputs, const char *path, struct usage *usage)
+{
+	char best[PATH_MAX] = "", log[PATH_MAX];
+	int number = -1;
+	struct dirent *entry;
+	struct stat status;
+
+	/* The directory may be that of an attempt itself. */
+	const char *slash = strrchr(path, '/');
+	if (sscanf(slash != NULL ? slash + 1 : path, "attempt_%9d", &number) == 1)
+		snprintf(best, sizeof best, "%s", path);
+	else
+		find_attempt(path, true, best, &number);
+	DIR *folder = number >= 0 ? opendir(best) : NULL;
+	while (folder != NULL && (entry = readdir(folder)) != NULL) {
+		if (!is_digit(*entry->d_name) ||
+			snprintf(log, sizeof log, "%s/%s/stderr.log", best,
+				entry->d_name) >= (int)sizeof log ||
+			stat(log, &status) != 0 || status.st_size == 0)
+			continue;
+		if (inputs->paths.count == MOST_ENTRIES)
+			refuse_many(path, usage);
+		texts_add(&inputs->paths, memory_copy(log, strlen(log)));
+	}
+	if (folder != NULL)
+		closedir(folder);
+}
+
 /* Adds the recordings in a directory, by name. */
 static void add_folder(
 	struct inputs *inputs, const char *path, DIR *folder, struct usage *usage)
@@ -468,6 +524,8 @@ static void add_folder(
 			refuse_many(path, usage);
 		texts_add(&inputs->paths, memory_copy(found, (size_t)length));
 	}
+	if (inputs->paths.count == first)
+		add_attempt(inputs, path, usage);
 	inputs->is_folder |= inputs->paths.count != first;
 	/* Without any it is opened as it is, which reports the reason. */
 	if (inputs->paths.count == first)

@@ -247,6 +247,17 @@ def logs_of_a_job_that_was_started_again(folder):
 
 
 @sample
+def logs_of_torchrun_by_attempt(folder):
+    """As torchrun --log-dir writes them: RUN/attempt_N/RANK/stderr.log; rank 3 is missing first, then rank 1."""
+    for attempt, missing in ((0, 3), (1, 1)):
+        lines_of_all = hang(missing, 100, f"0{5 + attempt}:20:03")
+        for rank in range(4):
+            own = [line for line in lines_of_all if line.startswith(f"[rank{rank}]")]
+            folder.write(f"none_abc/attempt_{attempt}/{rank}/stderr.log", *own)
+            folder.write(f"none_abc/attempt_{attempt}/{rank}/stdout.log", "")
+
+
+@sample
 def log_of_two_jobs_at_a_time(folder):
     """As of an actor and of its rollout: each has a rank 0 and a rank 1."""
     folder.write("job.log", *hang(1, 100, "05:20:03", 2), *hang(1, 7, "05:20:05", 2))
