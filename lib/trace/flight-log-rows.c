@@ -57,6 +57,7 @@ struct log_join {
 	bool left_out;       /* and there is some */
 	bool timed_out;      /* some collective did */
 	bool was_restarted;  /* what was printed before that is omitted */
+	size_t restart_count;
 	bool was_shortened;
 	bool has_two_jobs; /* two processes of one rank ran at one time */
 };
@@ -191,6 +192,8 @@ static bool is_of_other(
 		       line->completed >= failed);
 }
 
+enum { RESTARTS_MOST = 64 };
+
 /* A line of another process of the rank than the one before it. Of two jobs, both ran
  * when the first one was printed. Else *cut is moved to where the second attempt begins:
  * after the longest silence of all logs between the two. */
@@ -215,6 +218,11 @@ static void find_restart(struct log_join *join, const struct log_report *last,
 	}
 	if (cut->line.time_ns != FSDP_ABSENT && to <= cut->line.time_ns)
 		return;
+	/* A search each would take long in a log that is made so. */
+	if (join->restart_count++ >= RESTARTS_MOST) {
+		cut->line.time_ns = to;
+		return;
+	}
 	times = FSDP_TAKE(join->arena, times, join->report_count);
 	for (size_t i = 0; i < join->report_count; i++) {
 		int64_t time = join->reports[i].line.time_ns;

@@ -23,7 +23,8 @@ struct log {
 	struct fsdp_types types;
 	struct fsdp_vec results; /* struct fsdp_dump_result, of one line */
 	struct fsdp_watchdog watchdog;
-	unsigned char wrapped[4096]; /* the begin of a message that may go on */
+	unsigned char wrapped[4096];     /* the begin of a message that may go on */
+	unsigned char decoded[32 << 10]; /* a line that is a string of JSON */
 	size_t wrapped_size;
 	bool any;  /* some line is not blank */
 	bool seen; /* some line is a record, good or bad */
@@ -77,9 +78,10 @@ static bool parse_escape(
 	return true;
 }
 
-/* 'text' or "text", decoded into the arena. False: it is neither. */
-static bool parse_string(
-	struct log *log, struct fsdp_span *text, struct fsdp_span *ret_text)
+/* 'text' or "text", decoded into `room`, which is as large as that, or (NULL) into the
+ * arena. False: it is neither. */
+static bool parse_string(struct log *log, struct fsdp_span *text, unsigned char *room,
+	struct fsdp_span *ret_text)
 {
 	if (text->size == 0 || (text->data[0] != '\'' && text->data[0] != '"'))
 		return false;
@@ -90,8 +92,9 @@ static bool parse_string(
 	if (end >= last)
 		return false;
 	/* Decoded text is never longer. */
-	unsigned char *begin =
-		fsdp_arena_take(&log->reading->arena, (size_t)(end - at) + 1, 1);
+	unsigned char *begin = room;
+	if (room == NULL)
+		begin = fsdp_arena_take(&log->reading->arena, (size_t)(end - at) + 1, 1);
 	unsigned char *out = begin;
 	while (at < end) {
 		unsigned char c = *at++;
@@ -119,7 +122,7 @@ static bool parse_dict(struct log *log, struct fsdp_span text)
 			text.data[0] != '>')
 			text = fsdp_span(text.data + 1, text.size - 1);
 		if ((is_type && !fsdp_span_behind(text, ": ", &text)) ||
-			!parse_string(log, &text, &result->type) ||
+			!parse_string(log, &text, NULL, &result->type) ||
 			(is_type && !fsdp_span_behind(text, ">", &text)) ||
 			!fsdp_span_behind(text, ":", &text))
 			return false;
@@ -202,10 +205,11 @@ static void read_line(struct log *log, struct fsdp_span line)
 {
 	struct fsdp_arena *arena = &log->reading->arena;
 	struct fsdp_span text;
-	if (fsdp_span_begins(line, FSDP_SPAN(CONTAINER_LINE))) {
+	if (line.size <= sizeof log->decoded &&
+		fsdp_span_begins(line, FSDP_SPAN(CONTAINER_LINE))) {
 		text = fsdp_span(line.data + sizeof CONTAINER_LINE - 2,
 			line.size - sizeof CONTAINER_LINE + 2);
-		if (parse_string(log, &text, &text))
+		if (parse_string(log, &text, log->decoded, &text))
 			line = fsdp_span_first(text, '\n');
 	}
 	log->any |= !fsdp_lines_is_blank(line);
