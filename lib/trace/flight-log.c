@@ -513,13 +513,15 @@ static const struct {
 	{ "found async exception when checking for NCCL errors: ", false,
 		FSDP_WATCHDOG_OWN },
 	{ "watchdog got stuck for ", true, FSDP_WATCHDOG_HANGS },
+	{ "Heartbeat monitor timed out!", true, FSDP_WATCHDOG_HANGS },
+	{ "recvValue failed on ", true, FSDP_WATCHDOG_FOLLOWS },
 	{ "Forward order differs across ranks: ", true, FSDP_WATCHDOG_ORDERS },
 	{ "Forward order differs from that of the first iteration ", true,
 		FSDP_WATCHDOG_FOLLOWS },
 	{ "op.preamble.length <= op.nbytes. ", false, FSDP_WATCHDOG_SIZES },
 	{ "/gloo/transport/tcp/", false, FSDP_WATCHDOG_FOLLOWS },
 };
-enum { GLOO_EXCEPTION = 7 };
+enum { GLOO_EXCEPTION = FSDP_COUNT(exceptions) - 1 };
 
 static bool has_any(struct fsdp_span text, const char *const *parts, size_t count)
 {
@@ -549,7 +551,8 @@ static struct fsdp_span find_python_error(struct fsdp_span line)
 	is_one = is_one &&
 		 (fsdp_span_ends(kind, FSDP_SPAN("Error")) ||
 			 fsdp_span_ends(kind, FSDP_SPAN("Exception"))) &&
-		 !has_any(text, others, FSDP_COUNT(others));
+		 (!has_any(text, others, FSDP_COUNT(others)) ||
+			 fsdp_span_ends(kind, FSDP_SPAN("DistStoreError")));
 	return is_one ? text : (struct fsdp_span){ 0 };
 }
 
@@ -652,9 +655,9 @@ static bool parse_rank_of_order(struct fsdp_span *text, int64_t *ret_rank)
 
 static void parse_exception(struct fsdp_watchdog *watchdog, struct fsdp_span line)
 {
-	static const char *const of_peers[] = { "remote process exited", "remote error",
-		"ncclRemoteError", "Connection closed", "Connection reset",
-		"SignalException", "Broken pipe" };
+	static const char *const of_peers[] = { "DistStoreError", "remote process exited",
+		"remote error", "ncclRemoteError", "Connection closed",
+		"Connection reset", "SignalException", "Broken pipe" };
 	/* Words of errors that a timeout of a collective can cause. */
 	static const char *const of_groups[] = { "NCCL", "nccl", "gloo", "c10d",
 		"process group", "Process group", "ProcessGroup" };

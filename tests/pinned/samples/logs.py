@@ -284,3 +284,16 @@ def logs_of_a_connection_that_ended_first(folder):
              "watchdog thread terminated with exception: NCCL error: remote process exited or there was a network error\n")
     for name, ranks in (("heard", (0, 1, 2)), ("silent", (0, 1))):
         folder.write(f"{name}.log", error, *(failure(rank, "0(default_pg)", 100, 101) for rank in ranks))
+
+
+@sample
+def logs_of_a_store_and_of_a_heartbeat(folder):
+    """The processes that did not join, the store that is gone, and a watchdog that gives no sign."""
+    front = "[rank3]:[E901 05:10:01.123992144 "
+    lines(folder, "join.log", "[rank1]: Traceback (most recent call last):",
+          '[rank1]:   File "/src/train.py", line 12, in main',
+          "[rank1]: torch.distributed.DistStoreError: Timed out after 601 seconds waiting for clients. 7/8 clients joined.")
+    lines(folder, "store.log", f"{front}TCPStore.cpp:125] [c10d] recvValue failed on SocketImpl(fd=3, addr=[a]:40010, "
+                               "remote=[b]:29500): failed to recv, got 0 bytes")
+    lines(folder, "heartbeat.log", f"{front}ProcessGroupNCCL.cpp:1306] [PG ID 0 PG GUID 0(default_pg) Rank 3] Heartbeat monitor "
+                                   "timed out! Process will be terminated after dumping debug info.")
