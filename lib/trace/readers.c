@@ -261,6 +261,10 @@ void fsdp_trace_resolve_rank(struct fsdp_trace_reading *reading, size_t index)
 	if (recording->rank != FSDP_ABSENT)
 		return;
 	name = fsdp_span_last(name, '/');
+	/* Snapshots of several steps are of one process. */
+	if (recording->kind == FSDP_RECORDING_MEMORY &&
+		fsdp_span_has_any(name, "step iter epoch"))
+		rank = 0;
 	bool named =
 		(recording->kind == FSDP_RECORDING_FLIGHT && rank_at_end(name, &rank)) ||
 		rank_of_name(name, &rank);

@@ -26,6 +26,7 @@ struct memory_moment {
 
 /* A device of a rank: a row of all outputs. */
 struct memory_row {
+	const char *file; /* NULL: a rank has one snapshot at most */
 	int64_t rank;
 	const struct fsdp_memory *memory;
 	struct fsdp_memory_device state;
@@ -72,6 +73,17 @@ static struct memory_row *list_rows(
 			rows[count++] = (struct memory_row){ .rank = one->rank,
 				.memory = one->memory,
 				.state = one->memory->devices[j] };
+	}
+	/* Rows of a rank that has several snapshots are told apart by name. */
+	bool repeats = false;
+	for (size_t i = 1; i < count; i++)
+		repeats |= rows[i].rank == rows[i - 1].rank &&
+			   rows[i].memory != rows[i - 1].memory;
+	for (size_t i = 0, k = 0; repeats && i < recording_count; i++) {
+		const struct fsdp_recording *one = fsdp_recording_by_rank(recordings, i);
+		for (size_t j = 0; one->memory != NULL && j < one->memory->device_count;
+			j++)
+			rows[k++].file = text_last(text_of(one->path), '/').data;
 	}
 	*ret_count = count;
 	return rows;
@@ -395,6 +407,7 @@ static const struct record oom_record = OBJECT_RECORD(OOM, "memory_oom",
 static const struct record memory_record = OBJECT_RECORD(ROW, "memory",
 	"Memory of the CUDA caching allocator on one device of one rank.",
 	{ "rank", INTEGER_AT(ROW, rank), ALWAYS("The rank.") },
+	{ "file", PATH_AT(ROW, file), FOR_PEOPLE },
 	{ "device", INTEGER_AT(ROW, state.device),
 		ALWAYS("The device, as the process counts them.") },
 	{ "segments", COUNT_AT(ROW, state.segments), FOR_PROGRAMS,
