@@ -333,7 +333,9 @@ struct search {
 	struct run **have; /* those that have the number */
 	size_t have_count;
 	struct class *classes;
-	uint32_t *class_of; /* of each of `have`, the number it has */
+	uint32_t *class_of;                    /* of each of `have`, the number it has */
+	const struct fsdp_flight_entry **open; /* if some dump is older than others */
+	size_t open_count;
 };
 
 static const struct fsdp_flight_entry *entry_at(const struct search *search, size_t index)
@@ -628,25 +630,57 @@ static bool next_seq(struct search *search, int64_t *ret_seq)
 	return true;
 }
 
+/* Whether a rank called something long after others entered what it lacks, and waits in
+ * it: that its dump is older does not explain it. */
+static bool went_on(const struct search *search, const struct run *run)
+{
+	const int64_t least = INT64_C(10000000000);
+	int64_t latest = search->job->latest_ns[run->rank];
+	for (size_t i = 0; i < search->open_count; i++) {
+		const struct fsdp_flight_entry *entry = search->open[i];
+		if (lacks(run, entry->seq) && entry->time_ns < latest &&
+			latest - entry->time_ns >= least)
+			return true;
+	}
+	return false;
+}
+
+/* The calls of the team that did not complete, and have a time. */
+static void list_open(struct search *search)
+{
+	const struct fsdp_flight_team *team = search->team;
+	search->open_count = 0;
+	search->open = fsdp_arena_take_items(search->job->arena, team->collective_count,
+		sizeof *search->open, _Alignof(const struct fsdp_flight_entry *));
+	for (size_t i = 0; i < team->collective_count; i++) {
+		const struct fsdp_flight_entry *entry = entry_at(search, i);
+		if (!entry->is_completed && entry->time_ns != FSDP_ABSENT)
+			search->open[search->open_count++] = entry;
+	}
+}
+
 static void search_team(struct search *search)
 {
 	struct fsdp_flight_fault fault = { .team = search->team };
 	int64_t start = 0;
 	begin_runs(search);
+	if (search->job->has_older)
+		list_open(search);
 	/* A rank waits for those that never enqueued what it entered: NCCL enqueues
 	 * ahead, so unfinished entries do not show it. */
 	int64_t lowest = INT64_MAX, highest = INT64_MIN;
 	FSDP_EACH(i, search->run_count, run, &search->runs[i]) {
-		if (search->job->has_older)
-			run->last = FSDP_ABSENT;
 		if (run->last == FSDP_ABSENT)
 			continue;
-		lowest = run->last < lowest ? run->last : lowest;
 		highest = run->last > highest ? run->last : highest;
+		if (search->job->has_older && !went_on(search, run))
+			run->last = FSDP_ABSENT;
+		else
+			lowest = run->last < lowest ? run->last : lowest;
 	}
 	FSDP_EACH(i, search->run_count, run, &search->runs[i]) {
 		search->job->behind[run->rank] |= lacks(run, highest);
-		if (run->end == 0 || search->job->has_older)
+		if (run->end == 0)
 			continue;
 		const struct fsdp_flight_entry *end = entry_at(search, run->end - 1);
 		search->job->ahead[run->rank] |= end->seq > lowest && !end->is_completed;
@@ -860,6 +894,7 @@ void fsdp_flight_find_faults(struct fsdp_flight_job *job)
 	job->ahead = FSDP_TAKE(arena, job->ahead, job->count);
 	job->behind = FSDP_TAKE(arena, job->behind, job->count);
 	job->older = FSDP_TAKE(arena, job->older, job->count);
+	job->latest_ns = FSDP_TAKE(arena, job->latest_ns, job->count);
 	job->stops = FSDP_TAKE(arena, job->stops, job->count);
 	job->pauses = FSDP_TAKE(arena, job->pauses, job->count);
 	fsdp_vec_init(&job->faults, arena, sizeof(struct fsdp_flight_fault));
@@ -869,12 +904,15 @@ void fsdp_flight_find_faults(struct fsdp_flight_job *job)
 	FSDP_SORT(sorted, job->teams.count, FSDP_BY_OF(sorted, name),
 		FSDP_BY_OF(sorted, order));
 	job->all_completed = !job->is_log;
-	for (size_t i = 0; i < job->count && job->all_completed; i++) {
+	for (size_t i = 0; i < job->count && !job->is_log; i++) {
 		const struct fsdp_flight_rows *rows = job->ranks[i].rows;
+		job->latest_ns[i] = FSDP_ABSENT;
 		for (size_t j = 0; rows != NULL && j < rows->entries.count; j++) {
 			const struct fsdp_flight_entry *entry =
 				fsdp_flight_at(&rows->entries, j);
 			job->all_completed &= entry->is_completed;
+			if (entry->time_ns > job->latest_ns[i])
+				job->latest_ns[i] = entry->time_ns;
 		}
 	}
 	for (size_t i = 0; i < job->teams.count && !job->is_log; i++) {

@@ -222,7 +222,8 @@ struct fsdp_flight_job {
 	/* By rank: its dump is of an earlier moment than others. They finished what it
 	 * did not enter, and what no rank ends alone: it entered that later. */
 	bool *older;
-	bool has_older;                 /* then no rank is known to be missing */
+	bool has_older;     /* then only ranks that went on elsewhere are missing */
+	int64_t *latest_ns; /* by rank: when it called last, or FSDP_ABSENT */
 	struct fsdp_flight_stop *stops; /* by rank: the earliest */
 	/* The same where the peer entered nothing more in the group: as in a sound job
 	 * whose dumps are not of one moment. */

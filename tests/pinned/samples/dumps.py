@@ -64,6 +64,8 @@ def dumps_of_different_moments(folder):
         "a broadcast ends without the others": [calls(2), calls(3, last="broadcast")],
         "the newest waits": [calls(2, True), calls(5), calls(6, True)],
         "one moment": [calls(2), calls(3, True)],
+        "rank 2 went on elsewhere": [calls(2), calls(6, True), calls(5) + [
+            entry(9, 1, "all_reduce", pg_id=1, process_group=["1", "other"], time_created_ns=START_NS + 20 * 10**9)]],
     }
     for variant, ranks in zip(folder.folders(f"== {title}" for title in variants), variants.values()):
         dumps(variant, ranks)
